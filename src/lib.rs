@@ -1,0 +1,16 @@
+//! packhouse: a smart git receive server that stores pushes as packs.
+//!
+//! The modules stand on floors; a module names only modules of floors below its own, or of its
+//! own floor where docs/ARCHITECTURE.md draws an arrow. `tests/tidy.rs` enforces it.
+//!
+//! ```text
+//! floor 6  edges   cli   http ← auth
+//! floor 5  job     receive
+//! floor 4  face    report
+//! floor 3  engine  ingest → snapshot     connectivity → snapshot     refs     hooks
+//! floor 2  world   repo
+//! floor 1  pure    wire   pack   links   access
+//! floor 0  words   model
+//! ```
+
+pub mod model;

@@ -1,0 +1,3 @@
+//! The `packhouse` binary.
+
+fn main() {}

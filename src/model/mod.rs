@@ -1,0 +1,15 @@
+//! The words of the domain: plain data with parsing and `Display`, no files, sockets or clocks.
+
+mod cancel;
+mod command;
+mod limits;
+mod object;
+mod push_id;
+mod ref_name;
+
+pub use cancel::CancelToken;
+pub use command::{Command, CommandKind, CommandStatus, RejectReason};
+pub use limits::{Limit, Limits, UnpackLimit};
+pub use object::{HashKind, ObjectId, ObjectKind, oid};
+pub use push_id::PushId;
+pub use ref_name::{RefName, RefNameError};
