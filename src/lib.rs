@@ -13,5 +13,7 @@
 //! floor 0  words   model
 //! ```
 
+pub mod links;
 pub mod model;
+pub mod pack;
 pub mod wire;
