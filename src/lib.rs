@@ -16,4 +16,5 @@
 pub mod links;
 pub mod model;
 pub mod pack;
+pub mod repo;
 pub mod wire;

@@ -1,0 +1,40 @@
+//! A repository on disk: the only module that opens its paths, and with [`durable`] the only one
+//! that changes them.
+
+mod alternates;
+mod change_set;
+pub mod config;
+pub mod create;
+mod disk;
+pub mod durable;
+mod environment;
+mod flush_policy;
+mod in_flight;
+mod keep;
+mod loose;
+mod path_lock;
+mod quarantine;
+mod quoted_path;
+mod recorder;
+mod repository;
+pub mod sweep;
+#[cfg(test)]
+mod testing;
+
+pub use alternates::{ObjectDirectories, object_directories};
+pub use change_set::ChangeSet;
+pub use config::{ConfigError, GitConfig};
+pub use disk::{Counts, DirectoryEntries, DirectoryEntry, Disk, EntryKind, Stat};
+pub use durable::DurableFile;
+pub use environment::Environment;
+pub use flush_policy::{Component, FlushPolicy};
+pub use in_flight::{InFlight, InFlightGuard, Recovered};
+pub use keep::{KeepGuard, KeepRegistry};
+pub use loose::{
+    LooseComparison, LooseError, LooseReader, LooseStream, LooseWriter, compare_loose, loose_path,
+    read_loose,
+};
+pub use path_lock::{LockAttempt, PathLock};
+pub use quarantine::{MigrateError, Migrated, Quarantine};
+pub use recorder::{FileId, Operation, Recorder};
+pub use repository::{Repository, RepositoryError, SharedPermissions};

@@ -1,0 +1,145 @@
+//! What lies in a quarantine.
+
+use super::super::disk::{Disk, EntryKind, absent_is_none};
+use super::super::flush_policy::Component;
+use crate::model::{HashKind, ObjectId};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The files of a quarantine, sorted by what they are.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Loose objects.
+    pub(super) loose: Vec<(ObjectId, PathBuf)>,
+    /// Files of the pack directory in the order in which they are to be moved.
+    pub(super) packs: Vec<PackFile>,
+    /// What is neither, such as temporary files of a hook that was killed.
+    pub(super) left: Vec<PathBuf>,
+}
+
+/// A file of the pack directory.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PackFile {
+    pub(super) role: PackRole,
+    pub(super) path: PathBuf,
+}
+
+/// What a file of the pack directory is; in the order in which they are to be moved. The index
+/// comes last: by it a reader finds the pack, and everything else must be there by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PackRole {
+    Keep,
+    Pack,
+    ReverseIndex,
+    Other,
+    Index,
+}
+
+impl PackRole {
+    fn of(name: &OsStr) -> Self {
+        match Path::new(name).extension().map(OsStr::as_bytes) {
+            Some(b"keep") => Self::Keep,
+            Some(b"pack") => Self::Pack,
+            Some(b"rev") => Self::ReverseIndex,
+            Some(b"idx") => Self::Index,
+            _ => Self::Other,
+        }
+    }
+
+    pub(super) fn component(self) -> Component {
+        match self {
+            Self::Pack => Component::Pack,
+            Self::Keep | Self::ReverseIndex | Self::Other | Self::Index => Component::PackMetadata,
+        }
+    }
+}
+
+impl Contents {
+    /// Lists a quarantine.
+    pub(super) fn list(disk: &Disk, quarantine: &Path, hash: HashKind) -> io::Result<Self> {
+        let mut contents = Self::default();
+        for entry in disk.list(quarantine)? {
+            let path = quarantine.join(&entry.name);
+            let name = entry.name.as_bytes();
+            let is_fan_out = name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit);
+            match entry.kind {
+                EntryKind::Directory if is_fan_out => contents.list_loose(disk, &path, hash)?,
+                EntryKind::Directory if name == b"pack" => contents.list_packs(disk, &path)?,
+                _ => contents.left.push(path),
+            }
+        }
+        contents.loose.sort();
+        contents.packs.sort();
+        Ok(contents)
+    }
+
+    fn list_loose(&mut self, disk: &Disk, fan_out: &Path, hash: HashKind) -> io::Result<()> {
+        let prefix = fan_out.file_name().unwrap_or_default().as_bytes();
+        for entry in absent_is_none(disk.list(fan_out))?.unwrap_or_default() {
+            let path = fan_out.join(&entry.name);
+            let hex = [prefix, entry.name.as_bytes()].concat();
+            match ObjectId::from_hex(&hex) {
+                Ok(id) if entry.kind == EntryKind::File && id.kind() == hash => {
+                    self.loose.push((id, path));
+                }
+                _ => self.left.push(path),
+            }
+        }
+        Ok(())
+    }
+
+    fn list_packs(&mut self, disk: &Disk, directory: &Path) -> io::Result<()> {
+        for entry in absent_is_none(disk.list(directory))?.unwrap_or_default() {
+            let path = directory.join(&entry.name);
+            // Temporary files begin with `tmp_` or a dot; whatever belongs to a pack with `pack-`.
+            if entry.kind == EntryKind::File && entry.name.as_bytes().starts_with(b"pack-") {
+                self.packs.push(PackFile { role: PackRole::of(&entry.name), path });
+            } else {
+                self.left.push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_are_sorted_by_what_they_are() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        for directory in ["ab", "pack", "info", "AB"] {
+            fs::create_dir(path.join(directory)).unwrap();
+        }
+        let id = "ab".repeat(20);
+        for file in [
+            &format!("ab/{}", &id[2..]),
+            "ab/tmp_obj_x",
+            &format!("ab/{}", "c".repeat(62)),
+            "pack/pack-1.idx",
+            "pack/pack-1.pack",
+            "pack/pack-1.rev",
+            "pack/pack-1.bitmap",
+            "pack/pack-1.keep",
+            "pack/tmp_pack_x",
+            "pack/multi-pack-index",
+            "info/x",
+            "stray",
+        ] {
+            fs::write(path.join(file), b"").unwrap();
+        }
+        std::os::unix::fs::symlink("/etc/passwd", path.join("pack/pack-2.pack")).unwrap();
+        let contents = Contents::list(&Disk::default(), path, HashKind::Sha1).unwrap();
+        let [(found, _)] = &contents.loose[..] else { panic!("{contents:?}") };
+        assert_eq!(found.to_string(), id);
+        let names: Vec<_> =
+            contents.packs.iter().map(|file| file.path.extension().unwrap()).collect();
+        assert_eq!(names, ["keep", "pack", "rev", "bitmap", "idx"]);
+        assert_eq!(contents.left.len(), 7);
+    }
+}
