@@ -17,4 +17,5 @@ pub mod links;
 pub mod model;
 pub mod pack;
 pub mod repo;
+pub mod snapshot;
 pub mod wire;

@@ -1,0 +1,382 @@
+//! The packs of one objects directory, as a listing found them.
+//!
+//! A list never changes: snapshots hold it while the cache moves on. The next list is made from
+//! the one before it and a new listing, and only the indexes that are new are read.
+
+use super::descriptors::Descriptors;
+use super::index_file::{Identity, IndexFile, Unreadable, is_gone};
+use super::layout::IndexError;
+use super::multi_pack_index::{self, MultiPackIndex, stem_of};
+use super::run::{self, PackFile, Run};
+use super::{IndexFault, SnapshotError};
+use crate::model::{HashKind, oid};
+use crate::repo::{DirectoryEntry, Disk};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// All packs that have an index, as of one listing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PackList {
+    /// By the name without `.idx`; the multi-pack-index by [`MULTI_KEY`].
+    indexes: HashMap<Arc<OsStr>, Listed>,
+    multi: Option<Multi>,
+    /// The indexes in memory, from the longest table to the shortest.
+    runs: Vec<Arc<Run>>,
+    /// The indexes that are too large for it.
+    on_disk: Vec<Arc<IndexFile>>,
+}
+
+#[derive(Clone, Debug)]
+struct Listed {
+    file: Arc<IndexFile>,
+    in_memory: bool,
+}
+
+type Named = (Arc<OsStr>, Arc<IndexFile>);
+
+/// The multi-pack-index, whether it is used or not: one that is not is not read again either.
+#[derive(Clone, Debug)]
+enum Multi {
+    Read { file: Arc<IndexFile>, packs: Arc<HashSet<OsString>> },
+    NotUnderstood(Identity),
+}
+
+/// Where and how lists are made.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub(super) disk: &'a Disk,
+    pub(super) hash: HashKind,
+    /// `objects/pack`.
+    pub(super) directory: &'a Path,
+    /// Bytes that all tables of a list may take in memory together.
+    pub(super) bytes_max: u64,
+    /// The open files of indexes that are searched where they lie.
+    pub(super) open: &'a Descriptors<File>,
+}
+
+/// An object in a pack.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    pub(super) pack: Arc<PackFile>,
+    pub(super) offset: u64,
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Self) -> bool {
+        (self.pack.number, self.offset) == (other.pack.number, other.offset)
+    }
+}
+
+impl PackList {
+    /// All places of an object; with `first_only` one of them. An index that has gone is left
+    /// out, and the last word says that there was one.
+    pub(super) fn find(
+        &self,
+        id: &oid,
+        disk: &Disk,
+        open: &Descriptors<File>,
+        first_only: bool,
+    ) -> Result<(Vec<Packed>, bool), SnapshotError> {
+        let mut found = Vec::new();
+        let mut is_stale = false;
+        for run in &self.runs {
+            found.extend(run.find(id).map(|(pack, offset)| Packed { pack: pack.clone(), offset }));
+            if first_only && !found.is_empty() {
+                found.truncate(1);
+                return Ok((found, false));
+            }
+        }
+        for file in &self.on_disk {
+            match file.find(id, disk, open, id.kind()) {
+                Ok(Some((pack, offset))) => found.push(Packed { pack: pack.clone(), offset }),
+                Ok(None) => {}
+                Err(Unreadable::Gone(_)) => is_stale = true,
+                Err(Unreadable::Error(error)) => return Err(error),
+            }
+            if first_only && !found.is_empty() {
+                return Ok((found, false));
+            }
+        }
+        Ok((found, is_stale))
+    }
+
+    /// The list that a new listing gives. Reads the indexes that are not in this one.
+    pub(super) fn update(
+        &self,
+        around: &Surroundings<'_>,
+        listing: &[DirectoryEntry],
+    ) -> Result<Self, Unreadable> {
+        let names = Names::of(listing);
+        let multi = self.look_at_multi(around, &names)?;
+        match (self.compose(around, &names, multi.clone()), multi) {
+            (
+                Err(Unreadable::Error(SnapshotError::CorruptIndex { path, source })),
+                Some(Multi::Read { file, .. }),
+            ) if path == file.path() => {
+                let ignored = ignore_multi(file.identity(), &path, source);
+                self.compose(around, &names, Some(ignored))
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// The list of what is there, given what is known of the multi-pack-index.
+    fn compose(
+        &self,
+        around: &Surroundings<'_>,
+        names: &Names,
+        multi: Option<Multi>,
+    ) -> Result<Self, Unreadable> {
+        let usable = multi.as_ref().filter(|multi| multi.is_usable(names));
+        let mut wanted = self.look_at_indexes(around, names, usable)?;
+        if let Some(Multi::Read { file, .. }) = usable {
+            wanted.push((Arc::from(OsStr::new(MULTI_KEY)), Arc::clone(file)));
+        }
+        let indexes = choose(wanted, around.bytes_max);
+        let (before, after) = (in_memory(&self.indexes), in_memory(&indexes));
+        let gone = before.iter().filter(|(number, _)| !after.contains_key(number));
+        let gone = gone.flat_map(|(_, file)| file.packs().iter().map(|pack| pack.number));
+        let mut runs = without(&self.runs, &gone.collect());
+        let new = after.iter().filter(|(number, _)| !before.contains_key(number));
+        run::add(&mut runs, new.map(|(_, file)| load(around, file)).collect::<Result<_, _>>()?);
+        let on_disk = indexes.values().filter(|listed| !listed.in_memory);
+        let on_disk = on_disk.map(|listed| Arc::clone(&listed.file)).collect();
+        Ok(Self { indexes, multi, runs, on_disk })
+    }
+
+    /// This list with a pack of our own, whose index is `bytes`. `None` if nothing is to be
+    /// added, or if it would not fit: the next listing decides then.
+    pub(super) fn with_pack(
+        &self,
+        around: &Surroundings<'_>,
+        index: &Path,
+        bytes: &[u8],
+    ) -> Option<Self> {
+        let stem = stem_of(index.file_name()?)?;
+        let identity = Identity::of(&around.disk.stat(index).ok()??);
+        let known = self.indexes.get(&*stem);
+        let room = around.bytes_max.saturating_sub(self.table_bytes());
+        if known.is_some_and(|listed| listed.file.identity() == identity)
+            || self.multi.as_ref().is_some_and(|multi| multi.covers(&stem))
+            || identity.memory_estimate() > room
+        {
+            return None;
+        }
+        let mut list = self.clone();
+        if let Some(listed) = list.indexes.remove(&*stem) {
+            let gone = listed.file.packs().iter().map(|pack| pack.number).collect();
+            list.runs = without(&self.runs, &gone);
+            list.on_disk.retain(|file| file.number() != listed.file.number());
+        }
+        let file = Arc::new(new_index(around, &stem, identity));
+        let run = file.parse(bytes, around.hash).ok()?;
+        run::add(&mut list.runs, vec![run]);
+        list.indexes.insert(Arc::from(stem), Listed { file, in_memory: true });
+        Some(list)
+    }
+
+    /// Bytes of memory that the list takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let covered = self.multi.as_ref().map_or(0, Multi::pack_count);
+        let named = (self.indexes.len() + covered) * BYTES_OF_AN_INDEX;
+        let fan_outs = self.on_disk.len() * size_of::<[u32; 256]>();
+        self.table_bytes().saturating_add((named + fan_outs) as u64)
+    }
+
+    /// The numbers of the indexes that are searched where they lie.
+    pub(super) fn on_disk(&self) -> impl Iterator<Item = u64> {
+        self.on_disk.iter().map(|file| file.number())
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes()).sum()
+    }
+
+    /// Looks whether there is a multi-pack-index, and reads what it covers if it is a new one.
+    fn look_at_multi(
+        &self,
+        around: &Surroundings<'_>,
+        names: &Names,
+    ) -> Result<Option<Multi>, Unreadable> {
+        if !names.has_multi {
+            return Ok(None);
+        }
+        let path = around.directory.join(multi_pack_index::FILE_NAME);
+        let identity = look_at(around.disk, &path)?;
+        if let Some(multi) = self.multi.as_ref().filter(|multi| multi.identity() == identity) {
+            return Ok(Some(multi.clone()));
+        }
+        let file = around.disk.open(&path).map_err(|error| unreadable(&path, error))?;
+        match MultiPackIndex::read(&file, identity.size, around.hash) {
+            Ok(multi) => {
+                let packs = multi.packs.iter().map(|stem| {
+                    Arc::new(PackFile::new(with_ending(around.directory, stem, ".pack")))
+                });
+                let index = IndexFile::new_multi(path, identity, packs.collect(), multi.layout);
+                // It stays open for what comes next: being read whole, or being searched.
+                around.open.file(index.number(), || Ok::<_, Unreadable>(file))?;
+                let packs = Arc::new(multi.packs.into_iter().collect());
+                Ok(Some(Multi::Read { file: Arc::new(index), packs }))
+            }
+            Err(IndexError::Io(error)) => Err(unreadable(&path, error)),
+            Err(IndexError::Fault(fault)) => Ok(Some(ignore_multi(identity, &path, fault))),
+        }
+    }
+
+    /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know, and new
+    /// ones that have not been opened yet.
+    fn look_at_indexes(
+        &self,
+        around: &Surroundings<'_>,
+        names: &Names,
+        covered: Option<&Multi>,
+    ) -> Result<Vec<Named>, Unreadable> {
+        let uncovered =
+            names.indexes.iter().filter(|stem| !covered.is_some_and(|multi| multi.covers(stem)));
+        uncovered
+            .map(|stem| {
+                let identity = look_at(around.disk, &with_ending(around.directory, stem, ".idx"))?;
+                let known = self.indexes.get_key_value(&**stem);
+                Ok(match known.filter(|(_, listed)| listed.file.identity() == identity) {
+                    Some((name, listed)) => (Arc::clone(name), Arc::clone(&listed.file)),
+                    None => (Arc::from(stem.as_os_str()), new_index(around, stem, identity).into()),
+                })
+            })
+            .collect()
+    }
+}
+
+/// What the multi-pack-index goes by among the indexes; no name of a file has a slash.
+const MULTI_KEY: &str = "/multi-pack-index";
+
+/// A guess at what an index costs beside its table: paths, names and their tables.
+const BYTES_OF_AN_INDEX: usize = 512;
+
+impl Multi {
+    fn identity(&self) -> Identity {
+        match self {
+            Self::Read { file, .. } => file.identity(),
+            Self::NotUnderstood(identity) => *identity,
+        }
+    }
+
+    fn pack_count(&self) -> usize {
+        match self {
+            Self::Read { packs, .. } => packs.len(),
+            Self::NotUnderstood(_) => 0,
+        }
+    }
+
+    fn covers(&self, stem: &OsStr) -> bool {
+        matches!(self, Self::Read { packs, .. } if packs.contains(stem))
+    }
+
+    /// One that names a pack that has gone is ignored whole: its objects may be anywhere by now.
+    fn is_usable(&self, names: &Names) -> bool {
+        matches!(self, Self::Read { packs, .. } if packs.is_subset(&names.packs))
+    }
+}
+
+/// What a listing says, by names.
+struct Names {
+    /// The packs, without `.pack`.
+    packs: HashSet<OsString>,
+    /// The indexes of packs that are there, without `.idx`.
+    indexes: Vec<OsString>,
+    has_multi: bool,
+}
+
+impl Names {
+    fn of(listing: &[DirectoryEntry]) -> Self {
+        // Names that begin with a dot are of files being written, by rsync or `git repack`.
+        let names = || listing.iter().map(|entry| entry.name.as_bytes());
+        let stems = |ending: &'static [u8]| {
+            names()
+                .filter(|name| !name.starts_with(b"."))
+                .filter_map(move |name| name.strip_suffix(ending))
+                .map(|stem| OsString::from_vec(stem.to_vec()))
+        };
+        let packs: HashSet<OsString> = stems(b".pack").collect();
+        let indexes = stems(b".idx").filter(|stem| packs.contains(stem)).collect();
+        let has_multi = names().any(|name| name == multi_pack_index::FILE_NAME.as_bytes());
+        Self { packs, indexes, has_multi }
+    }
+}
+
+/// Chooses which indexes are in memory: the smallest, since one index that is searched where it
+/// lies costs the same whatever its size.
+fn choose(mut wanted: Vec<Named>, bytes_max: u64) -> HashMap<Arc<OsStr>, Listed> {
+    wanted.sort_by_key(|(_, file)| file.identity().size);
+    let mut bytes = 0u64;
+    wanted
+        .into_iter()
+        .map(|(name, file)| {
+            bytes = bytes.saturating_add(file.identity().memory_estimate());
+            (name, Listed { file, in_memory: bytes <= bytes_max })
+        })
+        .collect()
+}
+
+fn in_memory(indexes: &HashMap<Arc<OsStr>, Listed>) -> HashMap<u64, &IndexFile> {
+    let listed = indexes.values().filter(|listed| listed.in_memory);
+    listed.map(|listed| (listed.file.number(), &*listed.file)).collect()
+}
+
+fn load(around: &Surroundings<'_>, file: &IndexFile) -> Result<Run, Unreadable> {
+    let opened = around.open.file(file.number(), || file.open(around.disk))?;
+    let run = file.load(&opened, around.hash);
+    around.open.close(file.number());
+    run
+}
+
+fn without(runs: &[Arc<Run>], gone: &HashSet<u64>) -> Vec<Arc<Run>> {
+    if gone.is_empty() {
+        return runs.to_vec();
+    }
+    let mut runs: Vec<_> = runs
+        .iter()
+        .map(|run| run.without(gone).map_or_else(|| Arc::clone(run), Arc::new))
+        .filter(|run| run.len() > 0)
+        .collect();
+    runs.sort_by_key(|run| Reverse(run.len()));
+    runs
+}
+
+fn new_index(around: &Surroundings<'_>, stem: &OsStr, identity: Identity) -> IndexFile {
+    let pack = Arc::new(PackFile::new(with_ending(around.directory, stem, ".pack")));
+    IndexFile::new(with_ending(around.directory, stem, ".idx"), identity, pack)
+}
+
+fn with_ending(directory: &Path, stem: &OsStr, ending: &str) -> PathBuf {
+    let mut name = stem.to_owned();
+    name.push(ending);
+    directory.join(name)
+}
+
+/// What a listed file is. One that is not there any more makes the listing worthless.
+fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
+    match disk.stat(path) {
+        Ok(Some(stat)) => Ok(Identity::of(&stat)),
+        Ok(None) => Err(Unreadable::Gone(path.to_owned())),
+        Err(error) => Err(unreadable(path, error)),
+    }
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Unreadable {
+    if is_gone(&error) {
+        Unreadable::Gone(path.to_owned())
+    } else {
+        Unreadable::Error(SnapshotError::io(path, error))
+    }
+}
+
+/// The indexes say what a multi-pack-index does: without it nothing is missing.
+fn ignore_multi(identity: Identity, path: &Path, fault: IndexFault) -> Multi {
+    tracing::warn!(path = %path.display(), %fault, "ignoring a multi-pack-index");
+    Multi::NotUnderstood(identity)
+}
