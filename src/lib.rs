@@ -16,6 +16,7 @@
 pub mod links;
 pub mod model;
 pub mod pack;
+pub mod refs;
 pub mod repo;
 pub mod snapshot;
 pub mod wire;

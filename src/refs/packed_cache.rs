@@ -1,0 +1,236 @@
+//! The packed-refs file of one repository, read again when it has changed and only then.
+//!
+//! Every lookup looks at the file's stamp first; there is no time for which an old answer may be
+//! given. A stamp that is younger than the clock is fine is not trusted, and the file is read.
+
+use super::error::{Doing, RefError};
+use super::packed::PackedRefs;
+use crate::model::HashKind;
+use crate::repo::{Disk, Stat};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// What one repository's packed-refs holds, for all who share it. One cache serves one
+/// repository, of one hash.
+#[derive(Debug, Default)]
+pub struct PackedRefsCache {
+    state: Mutex<Option<Cached>>,
+}
+
+#[derive(Debug)]
+struct Cached {
+    /// `None` while there is no file.
+    stamp: Option<Stamp>,
+    trusted: bool,
+    refs: Arc<PackedRefs>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// LIMIT: bytes of a packed-refs file; some ten million refs.
+pub(super) const PACKED_REFS_BYTES_MAX: u64 = 1 << 31;
+
+impl PackedRefsCache {
+    /// A cache that has read nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The refs as they are in the file now. While they stay the same it is the same `Arc`.
+    pub(super) fn current(
+        &self,
+        disk: &Disk,
+        path: &Path,
+        hash: HashKind,
+    ) -> Result<Arc<PackedRefs>, RefError> {
+        // Held while reading: who comes meanwhile wants the same file.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = disk.stat(path).doing("look at", path)?.map(Stamp::from);
+        if let Some(cached) = state.as_ref()
+            && cached.stamp == stamp
+            && (cached.trusted || stamp.is_none())
+        {
+            return Ok(Arc::clone(&cached.refs));
+        }
+        let mut read = read(disk, path, hash)?;
+        if let Some(cached) = state.take()
+            && cached.stamp.is_some() == read.stamp.is_some()
+            && cached.refs.has_same_refs(&read.refs)
+        {
+            read.refs = cached.refs;
+        }
+        let refs = Arc::clone(&read.refs);
+        *state = Some(read);
+        Ok(refs)
+    }
+}
+
+fn read(disk: &Disk, path: &Path, hash: HashKind) -> Result<Cached, RefError> {
+    let now = SystemTime::now();
+    let file = match disk.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let refs = Arc::new(PackedRefs::empty(hash));
+            return Ok(Cached { stamp: None, trusted: true, refs });
+        }
+        Err(error) => return Err(error).doing("open", path),
+    };
+    // From the descriptor: a path may name the next file already.
+    let stamp = Stamp::from(Stat::from(file.metadata().doing("look at", path)?));
+    if stamp.size > PACKED_REFS_BYTES_MAX {
+        let message = format!("more than {PACKED_REFS_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message)).doing("read", path);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or_default());
+    file.take(PACKED_REFS_BYTES_MAX).read_to_end(&mut bytes).doing("read", path)?;
+    let refs = Arc::new(PackedRefs::parse(bytes, hash)?);
+    Ok(Cached { stamp: Some(stamp), trusted: stamp.is_older_than_the_grain(now), refs })
+}
+
+impl Stamp {
+    /// Whether a later change is sure to show: the clock had moved on from the file's time when
+    /// the file was opened. Kernels stamp files from a clock that ticks each 10 ms or faster, and
+    /// a file system that keeps whole seconds shows it by a fraction of zero.
+    fn is_older_than_the_grain(self, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.modified;
+        let grain =
+            if nanoseconds == 0 { Duration::from_secs(2) } else { Duration::from_millis(20) };
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
+        else {
+            return false;
+        };
+        let modified = Duration::new(seconds, nanoseconds);
+        match (modified.checked_add(grain), now.duration_since(SystemTime::UNIX_EPOCH)) {
+            (Some(settled), Ok(now)) => settled < now,
+            _ => false,
+        }
+    }
+}
+
+impl From<Stat> for Stamp {
+    fn from(stat: Stat) -> Self {
+        Self { device: stat.device, inode: stat.inode, size: stat.size, modified: stat.modified }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectId;
+    use std::fs::{self, File, FileTimes};
+    use std::path::PathBuf;
+
+    struct Setting {
+        _root: tempfile::TempDir,
+        path: PathBuf,
+        disk: Disk,
+        cache: PackedRefsCache,
+    }
+
+    impl Setting {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let path = root.path().join("packed-refs");
+            Self { _root: root, path, disk: Disk::default(), cache: PackedRefsCache::new() }
+        }
+
+        fn current(&self) -> Arc<PackedRefs> {
+            self.cache.current(&self.disk, &self.path, HashKind::Sha1).unwrap()
+        }
+
+        fn value(&self) -> Option<ObjectId> {
+            self.current().find("refs/heads/a".into()).unwrap()
+        }
+
+        fn write(&self, byte: u8) {
+            fs::write(&self.path, format!("{} refs/heads/a\n", id(byte))).unwrap();
+        }
+
+        fn make_old(&self) {
+            let time = SystemTime::now() - Duration::from_mins(1);
+            let file = File::options().write(true).open(&self.path).unwrap();
+            file.set_times(FileTimes::new().set_modified(time)).unwrap();
+        }
+    }
+
+    fn id(byte: u8) -> ObjectId {
+        ObjectId::from_bytes_or_panic(&[byte; 20])
+    }
+
+    #[test]
+    fn an_unchanged_file_costs_one_look() {
+        let setting = Setting::new();
+        setting.write(1);
+        setting.make_old();
+        let first = setting.current();
+        let before = setting.disk.counts();
+        assert!(Arc::ptr_eq(&first, &setting.current()));
+        let after = setting.disk.counts();
+        assert_eq!((after.stats - before.stats, after.opens - before.opens), (1, 0));
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_within_the_grain_of_the_clock_is_seen() {
+        let setting = Setting::new();
+        for round in 0..200_u8 {
+            // In place and of the same size: inode and size tell nothing, the time may not.
+            setting.write(round);
+            assert_eq!(setting.value(), Some(id(round)));
+        }
+    }
+
+    #[test]
+    fn a_file_that_comes_and_goes_is_seen() {
+        let setting = Setting::new();
+        assert_eq!(setting.value(), None);
+        assert!(Arc::ptr_eq(&setting.current(), &setting.current()));
+        setting.write(1);
+        setting.make_old();
+        assert_eq!(setting.value(), Some(id(1)));
+        fs::remove_file(&setting.path).unwrap();
+        assert_eq!(setting.value(), None);
+    }
+
+    #[test]
+    fn a_file_with_the_same_refs_is_the_same() {
+        let setting = Setting::new();
+        setting.write(1);
+        let first = setting.current();
+        setting.write(1);
+        assert!(Arc::ptr_eq(&first, &setting.current()));
+        setting.write(2);
+        assert!(!Arc::ptr_eq(&first, &setting.current()));
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_each_time_and_a_mended_one_is_read() {
+        let setting = Setting::new();
+        fs::write(&setting.path, b"nonsense\n").unwrap();
+        for _ in 0..2 {
+            let result = setting.cache.current(&setting.disk, &setting.path, HashKind::Sha1);
+            assert!(matches!(result, Err(RefError::PackedRefsLine { .. })));
+        }
+        setting.write(1);
+        assert_eq!(setting.value(), Some(id(1)));
+    }
+
+    #[test]
+    fn whole_seconds_are_trusted_after_two() {
+        let stamp = |modified| Stamp { device: 1, inode: 1, size: 1, modified };
+        let at = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        assert!(!stamp((1000, 0)).is_older_than_the_grain(at(1_001_900)));
+        assert!(stamp((1000, 0)).is_older_than_the_grain(at(1_002_100)));
+        assert!(!stamp((1000, 5)).is_older_than_the_grain(at(1_000_019)));
+        assert!(stamp((1000, 5)).is_older_than_the_grain(at(1_000_021)));
+        assert!(!stamp((2000, 5)).is_older_than_the_grain(at(1_000_021)));
+        assert!(!stamp((-1, 5)).is_older_than_the_grain(at(1_000_021)));
+    }
+}

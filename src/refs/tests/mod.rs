@@ -1,0 +1,8 @@
+//! Tests of refs as a whole, mostly with stock git as the judge.
+
+mod faults;
+mod oracle;
+mod order;
+mod races;
+mod replay;
+mod transactions;
