@@ -13,6 +13,7 @@
 //! floor 0  words   model
 //! ```
 
+pub mod connectivity;
 pub mod links;
 pub mod model;
 pub mod pack;
