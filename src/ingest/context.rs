@@ -1,0 +1,41 @@
+//! What every part of one ingest is given.
+
+use super::collision::CollisionCheck;
+use super::error::IngestError;
+use super::existing::ExistingObjects;
+use super::options::{Destination, IngestOptions};
+use crate::model::CancelToken;
+
+/// The world of one ingest.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) existing: &'a dyn ExistingObjects,
+    pub(super) destination: &'a Destination,
+    pub(super) options: &'a IngestOptions,
+    pub(super) cancel: &'a CancelToken,
+}
+
+impl<'a> Context<'a> {
+    /// An error if somebody asked the push to stop.
+    pub(super) fn check_on(&self) -> Result<(), IngestError> {
+        if self.cancel.is_cancelled() { Err(IngestError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Compares new objects with existing ones.
+    pub(super) fn collision_check(&self) -> CollisionCheck<'a> {
+        CollisionCheck {
+            existing: self.existing,
+            hash: self.options.hash,
+            existing_bytes_max: self.existing_bytes_max(),
+        }
+    }
+
+    /// What an existing object may have that has to be made in memory because it is nowhere held
+    /// whole: git makes no delta of a larger one.
+    pub(super) fn existing_bytes_max(&self) -> u64 {
+        self.options.limits.big_file_bytes.max(EXISTING_BYTES_MAX)
+    }
+}
+
+/// The default of `core.bigFileThreshold`.
+const EXISTING_BYTES_MAX: u64 = 512 << 20;

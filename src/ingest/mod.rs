@@ -1,0 +1,68 @@
+//! A pack from a pusher becomes a pack, or loose objects, in the quarantine.
+//!
+//! [`ingest`] reads the pack while it arrives, stores its bytes as they are, names every object,
+//! resolves every delta, and collects what the objects name. What is guaranteed:
+//!
+//! - Memory for contents stays within `base_cache_bytes_max`, whatever the pack declares or
+//!   inflates to: what is too large for its share is made piece by piece, with its base in a
+//!   temporary file. Beyond that, memory is less than a hundred bytes per entry, and what
+//!   [`NewObjects`] takes, of which `objects_max` and `named_objects_max` are the bounds.
+//! - Every split of the input gives the same result or the same error.
+//! - Chains of deltas are followed without recursion, and work that is done again because memory
+//!   was short is bounded by `inflated_bytes_max` for each thread.
+//! - An error of the disk is never taken for a fault of the pack.
+//!
+//! What it does not do: judge whether the objects are complete (connectivity) or well made
+//! (fsck), flush anything, or remove what it wrote before an error.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `run` | the order of the parts |
+//! | `options`, `outcome`, `error` | what goes in and what comes out |
+//! | `existing`, `from_snapshot` | what is asked of the objects that are there already |
+//! | `receive`, `visitor`, `spool`, `kept_deltas` | pass one |
+//! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
+//! | `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
+//! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
+//! | `loose`, `thin`, `store` | what is left in the quarantine |
+//!
+//! [`NewObjects`]: crate::links::NewObjects
+
+mod bases;
+mod collector;
+mod collision;
+mod content;
+mod context;
+mod delta_stream;
+mod entry_reader;
+mod error;
+mod existing;
+mod from_snapshot;
+mod kept_deltas;
+mod loose;
+mod maker;
+mod memory_plan;
+mod object_hash;
+mod options;
+mod outcome;
+mod receive;
+mod resolve;
+mod run;
+mod spool;
+mod store;
+mod streamed;
+mod thin;
+mod tree_starts;
+mod visitor;
+mod worker;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Blame, IngestError, StoreError};
+pub use existing::{ExistingObject, ExistingObjects};
+pub use options::{Destination, IngestOptions, Surplus};
+pub use outcome::{Ingested, Stored, StoredPack, Timings};
+pub use run::ingest;

@@ -1,0 +1,75 @@
+//! What ingest tells when a pack is in.
+
+use crate::links::NewObjects;
+use crate::model::ObjectId;
+use crate::repo::DurableFile;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A pack that was taken in.
+#[derive(Debug)]
+pub struct Ingested {
+    /// What lies in the quarantine now. Nothing of it has been flushed.
+    pub stored: Stored,
+    /// The files, open as they were written, with the names they have now: what flushes them must
+    /// be the descriptor that met their errors.
+    pub files: Vec<(DurableFile, PathBuf)>,
+    /// The objects with their links.
+    pub objects: NewObjects,
+    /// Entries of the pack as it came.
+    pub object_count: u32,
+    /// Bytes of the pack as it came.
+    pub received_bytes: u64,
+    /// Bytes of its objects, deltas resolved.
+    pub inflated_bytes: u64,
+    /// The trailer of the pack as it came.
+    pub received_pack_checksum: ObjectId,
+    /// The most bytes of object contents and deltas that were in memory at once, an upper bound;
+    /// kept to `base_cache_bytes_max`.
+    pub content_bytes_peak: u64,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// In what form a pack was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The pack is empty; nothing was written.
+    Nothing,
+    /// Loose objects.
+    Loose {
+        /// How many, each counted once.
+        objects: u32,
+    },
+    /// A pack with its companions.
+    Pack(StoredPack),
+}
+
+/// The files of a kept pack, in the quarantine's `pack` directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPack {
+    /// The trailer of the stored pack, which names its files: another one than was received if
+    /// bases were appended.
+    pub checksum: ObjectId,
+    /// The pack.
+    pub pack: PathBuf,
+    /// Its index.
+    pub index: PathBuf,
+    /// Its reverse index, if one was asked for.
+    pub rev: Option<PathBuf>,
+    /// Its keep file, if one was asked for.
+    pub keep: Option<PathBuf>,
+    /// Bases that the pack was missing and that were appended to it.
+    pub appended_bases: u32,
+}
+
+/// Wall-clock time of each part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// Reading the input, which includes waiting for it.
+    pub receive: Duration,
+    /// Resolving deltas.
+    pub resolve: Duration,
+    /// Completing, indexing and naming the pack.
+    pub store: Duration,
+}

@@ -1,0 +1,75 @@
+//! Pass one: the pack is read, parsed and stored while it arrives.
+
+use super::context::Context;
+use super::error::IngestError;
+use super::options::Surplus;
+use super::spool::Spool;
+use super::visitor::{Arrivals, Arrived};
+use crate::model::Limit;
+use crate::pack::inflate::Sirocco;
+use crate::pack::parser::{PackEnd, PackParser};
+use std::io::{self, Read};
+
+/// A pack whose bytes have all come.
+#[derive(Debug)]
+pub(super) struct Received<'d> {
+    /// The bytes.
+    pub(super) spool: Spool<'d>,
+    /// Length, count and trailer.
+    pub(super) end: PackEnd,
+    /// What was found in it.
+    pub(super) arrived: Arrived,
+}
+
+impl Received<'_> {
+    /// Where the trailer begins.
+    pub(super) fn body_end(&self) -> u64 {
+        self.end.bytes.saturating_sub(self.end.checksum.as_slice().len() as u64)
+    }
+}
+
+/// Reads a pack from `input` and stops behind it, as far as the input allows.
+pub(super) fn receive<'d>(
+    input: &mut dyn Read,
+    context: Context<'d>,
+) -> Result<Received<'d>, IngestError> {
+    let options = context.options;
+    let mut spool = Spool::new(context.destination);
+    let mut parser = PackParser::<Sirocco>::new(options.hash, &options.limits);
+    if options.input_bytes_max > 0 {
+        let (name, value) = ("receive.maxInputSize", options.input_bytes_max);
+        parser = parser.with_pack_limit(Limit { name, value, unit: "bytes" });
+    }
+    let mut arrivals = Arrivals::new(context);
+    loop {
+        context.check_on()?;
+        let len = read(input, spool.room()?)?;
+        if len == 0 {
+            break;
+        }
+        let fed = parser.feed(spool.arrived(len), &mut arrivals)?;
+        spool.advance(fed.consumed);
+        if fed.done {
+            let is_over = fed.consumed == len
+                && (options.surplus == Surplus::Leave || read(input, &mut [0])? == 0);
+            if !is_over {
+                return Err(IngestError::Surplus { offset: spool.len() });
+            }
+            break;
+        }
+    }
+    let end = parser.finish()?;
+    spool.settle()?;
+    Ok(Received { spool, end, arrived: arrivals.finish() })
+}
+
+/// What one read brings; 0 at the end of the input.
+fn read(input: &mut dyn Read, room: &mut [u8]) -> Result<usize, IngestError> {
+    loop {
+        match input.read(room) {
+            Ok(len) => return Ok(len),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(IngestError::Input(error)),
+        }
+    }
+}

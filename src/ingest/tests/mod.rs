@@ -1,0 +1,11 @@
+//! Whole packs through [`ingest`](super::ingest), against stock git and against attacks.
+
+mod history;
+
+mod bases;
+mod from_git;
+mod hostile;
+mod limits;
+mod real_store;
+mod splits;
+mod threads;

@@ -1,0 +1,186 @@
+//! Where the entries of a tree begin, so that a delta of it need not be read whole.
+
+use crate::links;
+use crate::model::HashKind;
+use std::ops::Range;
+
+/// Where each entry of a well-formed tree begins, and where the last one ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TreeStarts {
+    /// Ascending; the length of the tree comes last.
+    starts: Vec<u32>,
+}
+
+impl TreeStarts {
+    /// Reads a tree; `None` if it is malformed, or too large for what it is for.
+    pub(super) fn of(content: &[u8], hash: HashKind) -> Option<Self> {
+        let mut starts = Self::default();
+        let mut entries = links::tree(content, hash);
+        loop {
+            let at = content.len() - entries.rest().len();
+            match entries.next() {
+                Some(Ok(_)) => starts.push(at),
+                Some(Err(_)) => return None,
+                None => break,
+            }
+        }
+        u32::try_from(content.len()).is_ok().then(|| starts.finish(content.len()))
+    }
+
+    /// None yet, for a tree like `other`.
+    pub(super) fn with_room_for(other: &Self) -> Self {
+        Self { starts: Vec::with_capacity(other.starts.len() + 1) }
+    }
+
+    /// Adds the next start.
+    pub(super) fn push(&mut self, at: usize) {
+        // Larger ones are told apart at the end.
+        self.starts.push(u32::try_from(at).unwrap_or(u32::MAX));
+    }
+
+    /// Adds where the tree ends.
+    pub(super) fn finish(mut self, content_len: usize) -> Self {
+        self.push(content_len);
+        self
+    }
+
+    /// The length of the tree.
+    pub(super) fn content_len(&self) -> usize {
+        self.starts.last().map_or(0, |&len| len as usize)
+    }
+
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.starts.capacity() * size_of::<u32>()
+    }
+
+    /// Adds the entries of `base` that lie wholly in `range` of it and begin at the start of the
+    /// range, as they are found at `at` of this tree. Returns how long they are together: 0 if no
+    /// entry begins at the start of the range.
+    pub(super) fn copy_whole(&mut self, base: &Self, range: Range<usize>, at: usize) -> usize {
+        let key = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+        let Ok(first) = base.starts.binary_search(&key(range.start)) else { return 0 };
+        let tail = base.starts.get(first..).unwrap_or_default();
+        let count = tail.partition_point(|&start| start <= key(range.end));
+        let Some((&end, whole)) = tail.get(..count).and_then(<[u32]>::split_last) else { return 0 };
+        let (from, to) = (key(range.start), key(at));
+        self.starts.extend(whole.iter().map(|start| (start - from).saturating_add(to)));
+        (end - from) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::collector::Collector;
+    use crate::links::{Link, NewObjects};
+    use crate::model::{Limits, ObjectId, ObjectKind};
+    use crate::pack::delta;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const HASH: HashKind = HashKind::Sha1;
+
+    fn entry() -> impl Strategy<Value = Vec<u8>> {
+        ("(100644|40000|160000|120000|0)", "[a-z ]{1,8}", any::<[u8; 20]>()).prop_map(
+            |(mode, name, id)| [mode.as_bytes(), b" ", name.as_bytes(), b"\0", &id].concat(),
+        )
+    }
+
+    /// A step of a delta: entries of the base, by the number of the first one and how many, with
+    /// both ends moved by some bytes; or bytes that are inserted.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Copy(usize, usize, isize, isize),
+        Insert(Vec<u8>),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let shift = || prop_oneof![4 => Just(0isize), 1 => -40isize..40];
+        prop_oneof![
+            3 => (0usize..20, 0usize..20, shift(), shift())
+                .prop_map(|(first, count, start, end)| Step::Copy(first, count, start, end)),
+            2 => entry().prop_map(Step::Insert),
+            1 => prop::collection::vec(any::<u8>(), 1..30).prop_map(Step::Insert),
+        ]
+    }
+
+    /// The delta, as far as its steps lie within the base.
+    fn encode(base: &[u8], starts: &[u32], steps: &[Step]) -> Vec<u8> {
+        let (mut body, mut size) = (Vec::new(), 0);
+        for step in steps {
+            match step {
+                Step::Copy(first, count, start, end) => {
+                    let at = |n: usize, shift: isize| {
+                        let place = starts[n.min(starts.len() - 1)] as usize;
+                        place.saturating_add_signed(shift).min(base.len())
+                    };
+                    let (start, end) = (at(*first, *start), at(first + count, *end));
+                    if start < end {
+                        let [o0, o1, ..] = u32::try_from(start).unwrap().to_le_bytes();
+                        let [l0, l1, ..] = u32::try_from(end - start).unwrap().to_le_bytes();
+                        body.extend_from_slice(&[0xb3, o0, o1, l0, l1]);
+                        size += end - start;
+                    }
+                }
+                Step::Insert(bytes) => {
+                    body.push(u8::try_from(bytes.len()).unwrap());
+                    body.extend_from_slice(bytes);
+                    size += bytes.len();
+                }
+            }
+        }
+        let mut delta = Vec::new();
+        for size in [base.len(), size] {
+            let [low, high, ..] = u32::try_from(size).unwrap().to_le_bytes();
+            let size = u32::from(low) | u32::from(high) << 8;
+            delta.extend_from_slice(&[
+                u8::try_from(size & 0x7f).unwrap() | 0x80,
+                u8::try_from(size >> 7 & 0x7f).unwrap() | 0x80,
+                u8::try_from(size >> 14).unwrap(),
+            ]);
+        }
+        delta.extend(body);
+        delta
+    }
+
+    fn facts(objects: &NewObjects) -> (bool, BTreeSet<Link>) {
+        (objects.has_malformed(), objects.boundary().collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_tree_made_by_a_delta_names_what_its_bytes_name(
+            base in prop::collection::vec(entry(), 0..20),
+            steps in prop::collection::vec(step(), 1..8),
+        ) {
+            let base = base.concat();
+            let starts = TreeStarts::of(&base, HASH).unwrap();
+            let delta = encode(&base, &starts.starts, &steps);
+            let mut content = Vec::new();
+            if delta::apply(&base, &delta, u64::MAX, &mut content).is_err() {
+                // Too short for git, or empty.
+                return Ok(());
+            }
+            let id = ObjectId::null(HASH);
+            let mut by_delta = Collector::new(HASH, &Limits::default());
+            by_delta.note(&id, ObjectKind::Tree, &base).unwrap();
+            let mut whole = by_delta.sibling();
+            whole.note(&id, ObjectKind::Tree, &base).unwrap();
+
+            let made = by_delta.note_tree_delta(&content, &starts, &delta).unwrap();
+            whole.note(&id, ObjectKind::Tree, &content).unwrap();
+            prop_assert_eq!(made, TreeStarts::of(&content, HASH));
+            let (by_delta, whole) = (by_delta.into_objects(), whole.into_objects());
+            prop_assert_eq!(facts(&by_delta), facts(&whole));
+        }
+    }
+
+    #[test]
+    fn a_malformed_tree_has_no_starts() {
+        assert_eq!(TreeStarts::of(b"100644 a", HASH), None);
+        assert_eq!(TreeStarts::of(b"", HASH).unwrap().content_len(), 0);
+    }
+}

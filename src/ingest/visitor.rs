@@ -1,0 +1,232 @@
+//! What is done about each entry as it arrives: whole objects are hashed, compared and read for
+//! their links; deltas are kept for later, if there is room.
+
+use super::collector::Collector;
+use super::collision::CollisionCheck;
+use super::context::Context;
+use super::error::IngestError;
+use super::kept_deltas::KeptDeltas;
+use super::maker::DELTA_HEADER_BYTES_MAX;
+use super::memory_plan::MemoryPlan;
+use super::object_hash::object_id;
+use super::streamed::StreamedObject;
+use crate::model::{Limit, ObjectId, ObjectKind};
+use crate::pack::delta;
+use crate::pack::delta_tree::{DeltaTree, DeltaTreeBuilder};
+use crate::pack::entry::EntryKind;
+use crate::pack::header::PackHeader;
+use crate::pack::parser::{Delivery, EntryEnd, EntryStart, PackVisitor};
+use crate::pack::table::EntryTable;
+
+/// Everything about a pack but its bytes.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// The entries; whole objects are named.
+    pub(super) table: EntryTable,
+    /// Which is made from which.
+    pub(super) tree: DeltaTree,
+    /// Instructions that are at hand.
+    pub(super) kept: KeptDeltas,
+    /// The whole objects and their links.
+    pub(super) collector: Collector,
+    /// Whole objects that were not in memory when they could have been compared with the existing
+    /// ones of their ids.
+    pub(super) uncompared: Vec<u32>,
+    /// Bytes of all objects, deltas resolved, as their instructions declare.
+    pub(super) inflated_bytes: u64,
+    /// Bytes of the largest object or delta.
+    pub(super) largest_bytes: u64,
+    /// The version that the pack's header has.
+    pub(super) version: u32,
+    /// How memory is shared out.
+    pub(super) plan: MemoryPlan,
+}
+
+/// Hears of each entry.
+pub(super) struct Arrivals<'a> {
+    context: Context<'a>,
+    check: CollisionCheck<'a>,
+    table: EntryTable,
+    builder: DeltaTreeBuilder,
+    kept: KeptDeltas,
+    collector: Collector,
+    uncompared: Vec<u32>,
+    inflated_bytes: u64,
+    largest_bytes: u64,
+    version: u32,
+    /// Entries that the pack announces.
+    count: u32,
+    plan: MemoryPlan,
+    kind: EntryKind,
+    offset: u64,
+    content: Content,
+}
+
+/// What has come of the entry at hand.
+enum Content {
+    /// Nothing.
+    None,
+    /// All of an object, and it is dealt with.
+    Object(ObjectKind, ObjectId),
+    /// Part of an object.
+    Streamed(ObjectKind, StreamedObject),
+    /// All of a delta, and it is dealt with.
+    Delta,
+    /// The beginning of a delta that is too large for memory.
+    Beginning(Vec<u8>),
+}
+
+impl<'a> Arrivals<'a> {
+    pub(super) fn new(context: Context<'a>) -> Self {
+        let (hash, limits) = (context.options.hash, &context.options.limits);
+        Self {
+            context,
+            check: context.collision_check(),
+            table: EntryTable::new(hash),
+            builder: DeltaTreeBuilder::new(hash),
+            kept: KeptDeltas::new(0),
+            collector: Collector::new(hash, limits),
+            uncompared: Vec::new(),
+            inflated_bytes: 0,
+            largest_bytes: 0,
+            version: 2,
+            count: 0,
+            plan: MemoryPlan::new(limits, 1, 0),
+            kind: EntryKind::Whole(ObjectKind::Blob),
+            offset: 0,
+            content: Content::None,
+        }
+    }
+
+    /// What has arrived, once all of it has.
+    pub(super) fn finish(self) -> Arrived {
+        Arrived {
+            tree: self.builder.build(),
+            table: self.table,
+            kept: self.kept,
+            collector: self.collector,
+            uncompared: self.uncompared,
+            inflated_bytes: self.inflated_bytes,
+            largest_bytes: self.largest_bytes,
+            version: self.version,
+            plan: self.plan,
+        }
+    }
+
+    /// The place that the entry at hand is going to have.
+    fn place(&self) -> u32 {
+        u32::try_from(self.table.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Counts the bytes of an object.
+    fn count_bytes(&mut self, size: u64) -> Result<(), IngestError> {
+        let limits = &self.context.options.limits;
+        let bytes = |name, value| Limit { name, value, unit: "bytes" };
+        if size > limits.object_bytes_max {
+            let limit = bytes("object_bytes_max", limits.object_bytes_max);
+            return Err(IngestError::ObjectTooLarge { size, limit });
+        }
+        self.largest_bytes = self.largest_bytes.max(size);
+        self.inflated_bytes = self.inflated_bytes.saturating_add(size);
+        if self.inflated_bytes > limits.inflated_bytes_max {
+            let limit = bytes("inflated_bytes_max", limits.inflated_bytes_max);
+            return Err(IngestError::InflatedTooLarge { limit });
+        }
+        Ok(())
+    }
+
+    /// Counts the object that a delta makes, of which `beginning` is enough to tell the size.
+    fn count_result(&mut self, beginning: &[u8]) -> Result<(), IngestError> {
+        let offset = self.offset;
+        match delta::header(beginning) {
+            Ok(header) => self.count_bytes(header.result_size),
+            Err(fault) => Err(IngestError::BadDelta { offset, fault }),
+        }
+    }
+}
+
+impl PackVisitor for Arrivals<'_> {
+    type Error = IngestError;
+
+    fn header(&mut self, header: PackHeader) -> Result<(), IngestError> {
+        let options = self.context.options;
+        (self.version, self.count) = (header.version, header.count);
+        self.plan = MemoryPlan::new(&options.limits, options.threads, header.count);
+        self.kept = KeptDeltas::new(self.plan.kept_bytes_max);
+        Ok(())
+    }
+
+    fn entry(&mut self, start: &EntryStart) -> Result<Delivery, IngestError> {
+        self.context.check_on()?;
+        (self.kind, self.offset) = (start.header.kind, start.offset);
+        let size = start.header.size;
+        let fits = self.plan.fits(size);
+        self.content = match self.kind {
+            EntryKind::Whole(kind) => {
+                self.count_bytes(size)?;
+                if fits {
+                    Content::None
+                } else {
+                    let hash = self.context.options.hash;
+                    Content::Streamed(kind, StreamedObject::new(hash, kind, size))
+                }
+            }
+            _ if fits => Content::None,
+            _ => Content::Beginning(Vec::new()),
+        };
+        Ok(if fits { Delivery::Whole } else { Delivery::Chunks })
+    }
+
+    fn whole(&mut self, content: &[u8]) -> Result<(), IngestError> {
+        if let EntryKind::Whole(kind) = self.kind {
+            let id = object_id(self.context.options.hash, kind, content)?;
+            self.collector.note(&id, kind, content)?;
+            self.check.check(&id, kind, content)?;
+            self.content = Content::Object(kind, id);
+        } else {
+            self.count_result(content)?;
+            let place = self.place();
+            self.kept.keep(place, content, self.count.saturating_sub(place));
+            self.content = Content::Delta;
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, piece: &[u8]) -> Result<(), IngestError> {
+        self.context.check_on()?;
+        match &mut self.content {
+            Content::Streamed(_, object) => object.piece(piece, &mut self.collector),
+            Content::Beginning(bytes) => {
+                let room = DELTA_HEADER_BYTES_MAX - bytes.len();
+                bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
+                Ok(())
+            }
+            Content::None | Content::Object(..) | Content::Delta => Ok(()),
+        }
+    }
+
+    fn end(&mut self, end: &EntryEnd) -> Result<(), IngestError> {
+        let object = match std::mem::replace(&mut self.content, Content::None) {
+            Content::Object(kind, id) => Some((kind, id)),
+            Content::Streamed(kind, object) => {
+                let id = object.finish(&mut self.collector)?;
+                if self.check.is_due(&id)? {
+                    self.uncompared.push(self.place());
+                }
+                Some((kind, id))
+            }
+            Content::Beginning(bytes) => {
+                self.largest_bytes = u64::MAX;
+                self.count_result(&bytes)?;
+                None
+            }
+            Content::Delta | Content::None => None,
+        };
+        let place = self.table.push(end.offset, end.crc32)?;
+        self.builder.push(&self.table, &self.kind).map_err(IngestError::NoSuchBase)?;
+        if let Some((kind, id)) = object {
+            self.table.set_object(place, kind, &id);
+        }
+        Ok(())
+    }
+}

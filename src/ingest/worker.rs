@@ -1,0 +1,393 @@
+//! One thread of pass two: the objects of deltas, made and checked tree by tree.
+
+use super::bases::HeldBases;
+use super::collector::Collector;
+use super::collision::CollisionCheck;
+use super::content::{Content, ContentWriter};
+use super::error::IngestError;
+use super::maker::{Delta as Prepared, Maker};
+use super::object_hash::{ObjectHasher, object_id};
+use super::resolve::Shared;
+use super::streamed::StreamedObject;
+use super::tree_starts::TreeStarts;
+use crate::model::{HashKind, ObjectId, ObjectKind, oid};
+use crate::pack::delta_tree::{Delta, Walk};
+
+/// Resolves the deltas below one root after the other.
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    maker: Maker<'a>,
+    check: CollisionCheck<'a>,
+    bases: HeldBases,
+    /// The object at hand.
+    object: Vec<u8>,
+    spare: Spare,
+    found: Found,
+    /// Bytes that were made again because their memory was needed.
+    remade_bytes: u64,
+}
+
+/// What a worker has to tell.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The objects of deltas.
+    pub(super) resolved: Resolved,
+    /// All objects that it met, with their links.
+    pub(super) collector: Collector,
+    /// The existing objects that it used as bases, by their number.
+    pub(super) used: Vec<usize>,
+    /// The first base that was there and could not be read.
+    pub(super) base_error: Option<IngestError>,
+    /// The most memory that contents took.
+    pub(super) bytes_peak: usize,
+}
+
+/// Places with the objects that they hold.
+///
+/// The ids lie together, without what an [`ObjectId`] has to tell its hash by.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    id_bytes: usize,
+    places: Vec<(u32, ObjectKind)>,
+    ids: Vec<u8>,
+}
+
+impl Resolved {
+    fn new(hash: HashKind) -> Self {
+        Self { id_bytes: hash.len_in_bytes(), places: Vec::new(), ids: Vec::new() }
+    }
+
+    fn push(&mut self, place: u32, kind: ObjectKind, id: &ObjectId) {
+        self.places.push((place, kind));
+        self.ids.extend_from_slice(id.as_slice());
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Each with its place.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, ObjectKind, &oid)> {
+        let ids = self.ids.chunks_exact(self.id_bytes);
+        self.places
+            .iter()
+            .zip(ids)
+            .filter_map(|(&(place, kind), id)| Some((place, kind, oid::try_from_bytes(id).ok()?)))
+    }
+}
+
+/// From where a walk begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Root {
+    /// From a whole object of the pack, at this place.
+    InPack(u32),
+    /// From an existing object, by its number.
+    Existing(usize),
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, collector: Collector) -> Self {
+        let plan = shared.plan;
+        Self {
+            shared,
+            maker: shared.maker(),
+            check: shared.context.collision_check(),
+            bases: HeldBases::new(plan.held_bytes_max),
+            object: Vec::new(),
+            spare: Spare { buffers: Vec::new(), bytes: 0, bytes_max: plan.object_bytes_max },
+            found: Found {
+                resolved: Resolved::new(shared.table.hash()),
+                collector,
+                used: Vec::new(),
+                base_error: None,
+                bytes_peak: 0,
+            },
+            remade_bytes: 0,
+        }
+    }
+
+    pub(super) fn into_found(self) -> Found {
+        self.found
+    }
+
+    /// Resolves everything below `root`, and stores the objects if they become loose.
+    pub(super) fn run(&mut self, root: Root) -> Result<(), IngestError> {
+        let tree = self.shared.tree;
+        match root {
+            Root::InPack(place) => {
+                let table = self.shared.table;
+                let (id, kind) = (table.id(place).to_owned(), table.kind(place));
+                let kind = kind.ok_or(IngestError::Reread)?;
+                let mut walk = Walk::below(tree, place, &id);
+                let first = walk.next();
+                if first.is_none() && self.shared.loose.is_none() {
+                    return Ok(());
+                }
+                let content = self.maker.whole(place)?;
+                if let (Some(loose), Some(bytes)) = (&self.shared.loose, content.in_memory()) {
+                    loose.write(&id, kind, bytes)?;
+                }
+                let starts = match kind {
+                    ObjectKind::Tree => self.starts(&content),
+                    _ => None,
+                };
+                self.bases.push(place, content, starts);
+                self.below(walk, first, kind)?;
+            }
+            Root::Existing(number) => {
+                let (id, place) = self.shared.existing_base(number)?;
+                let mut walk = Walk::below(tree, place, &id);
+                let first = walk.next();
+                if first.is_none() {
+                    // Made from the pack meanwhile.
+                    return Ok(());
+                }
+                match self.existing(&id) {
+                    Ok((kind, content)) => {
+                        self.found.used.push(number);
+                        self.bases.push_pinned(place, content);
+                        self.below(walk, first, kind)?;
+                    }
+                    // It counts if it is still needed in the end.
+                    Err(error @ IngestError::Existing { .. }) => {
+                        self.found.base_error.get_or_insert(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.bases.clear();
+        Ok(())
+    }
+
+    fn below(
+        &mut self,
+        mut walk: Walk<'_>,
+        first: Option<Delta>,
+        kind: ObjectKind,
+    ) -> Result<(), IngestError> {
+        let mut next = first;
+        while let Some(delta) = next {
+            self.shared.check_on()?;
+            self.resolve(&delta, kind, &mut walk)?;
+            next = walk.next();
+        }
+        Ok(())
+    }
+
+    /// Makes the object of one delta, and holds it if something is made from it in turn.
+    fn resolve(
+        &mut self,
+        delta: &Delta,
+        kind: ObjectKind,
+        walk: &mut Walk<'_>,
+    ) -> Result<(), IngestError> {
+        let depth = self.shared.depth;
+        if delta.depth > depth.value {
+            return Err(IngestError::DeltaTooDeep { limit: depth });
+        }
+        if self.bases.top(delta.base).is_none() {
+            let content = self.make_again(delta.base)?;
+            self.bases.restore(content);
+        }
+        let prepared = self.maker.prepare(delta.place)?;
+        let (base, starts) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
+        let result_size = prepared.result_size();
+        if !self.shared.plan.fits(result_size) {
+            return self.resolve_large(delta, prepared, kind, walk);
+        }
+        let starts = if let (Prepared::InMemory { .. }, Some(base)) = (prepared, base.in_memory()) {
+            self.maker.apply(delta.place, base, result_size, &mut self.object)?;
+            starts
+        } else {
+            self.object.clear();
+            let object = &mut self.object;
+            self.maker.stream(delta.place, prepared, base, |piece| {
+                object.extend_from_slice(piece);
+                Ok(())
+            })?;
+            None
+        };
+        let id = object_id(self.shared.table.hash(), kind, &self.object)?;
+        let collector = &mut self.found.collector;
+        collector.insert(&id, kind);
+        let mut own_starts = None;
+        if let Some(starts) = starts {
+            let instructions = self.maker.instructions(delta.place);
+            own_starts = collector.note_tree_delta(&self.object, starts, instructions)?;
+        } else {
+            collector.note_links(kind, &self.object)?;
+        }
+        self.check.check(&id, kind, &self.object)?;
+        if let Some(loose) = &self.shared.loose {
+            loose.write(&id, kind, &self.object)?;
+        }
+        self.found.resolved.push(delta.place, kind, &id);
+        let is_base = walk.resolved(delta, &id);
+        self.note_peak();
+        self.release(delta);
+        if is_base {
+            let content = Content::Memory(std::mem::replace(&mut self.object, self.spare.take()));
+            if own_starts.is_none() && kind == ObjectKind::Tree {
+                own_starts = self.starts(&content);
+            }
+            self.bases.push(delta.place, content, own_starts);
+        }
+        Ok(())
+    }
+
+    /// As [`resolve`](Self::resolve), for an object that is too large for memory.
+    fn resolve_large(
+        &mut self,
+        delta: &Delta,
+        prepared: Prepared,
+        kind: ObjectKind,
+        walk: &mut Walk<'_>,
+    ) -> Result<(), IngestError> {
+        let size = prepared.result_size();
+        let (base, _) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
+        let mut object = StreamedObject::new(self.shared.table.hash(), kind, size);
+        let (collector, shared) = (&mut self.found.collector, self.shared);
+        self.maker.stream(delta.place, prepared, base, |piece| {
+            shared.check_on()?;
+            object.piece(piece, collector)
+        })?;
+        let id = object.finish(collector)?;
+        self.found.resolved.push(delta.place, kind, &id);
+        self.note_peak();
+        let is_base = walk.resolved(delta, &id);
+        let is_there = self.check.is_due(&id)?;
+        let mut content = None;
+        if is_base || is_there {
+            // Only now it is known that the object is worth the disk.
+            let (base, _) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
+            let made = self.maker.content(delta.place, base)?;
+            if is_there {
+                self.check.compare_content(&id, kind, &made)?;
+            }
+            content = Some(made);
+        }
+        self.release(delta);
+        if let Some(content) = content.filter(|_| is_base) {
+            self.bases.push(delta.place, content, None);
+        }
+        Ok(())
+    }
+
+    /// Lets the base of `delta` go if nothing else is made from it.
+    fn release(&mut self, delta: &Delta) {
+        if delta.is_last_of_base
+            && let Some(buffer) = self.bases.pop()
+        {
+            self.spare.put(buffer);
+        }
+    }
+
+    /// Makes the content of a base whose memory was needed for something else.
+    fn make_again(&mut self, place: u32) -> Result<Content, IngestError> {
+        let mut path = vec![place];
+        let mut at = place;
+        while let Some(base) = self.shared.tree.base_of(at) {
+            path.push(base);
+            at = base;
+        }
+        let (index, mut content) = match self.bases.nearest(&path) {
+            Some((0, _)) | None => (path.len() - 1, self.maker.whole(at)?),
+            Some((index, held)) => {
+                let place = path.get(index - 1).copied().ok_or(IngestError::Reread)?;
+                (index - 1, self.maker.content(place, held)?)
+            }
+        };
+        for &place in path.get(..index).unwrap_or_default().iter().rev() {
+            self.shared.check_on()?;
+            let size = content.len();
+            content = self.maker.content(place, &content)?;
+            self.remade_bytes = self.remade_bytes.saturating_add(size);
+            self.found.bytes_peak =
+                self.found.bytes_peak.max(self.bytes() + content.memory_bytes());
+        }
+        self.remade_bytes = self.remade_bytes.saturating_add(content.len());
+        let limit = self.shared.inflated;
+        if self.remade_bytes > limit.value {
+            return Err(IngestError::InflatedTooLarge { limit });
+        }
+        Ok(content)
+    }
+
+    /// The content of an existing object, which must be that of its id.
+    fn existing(&self, id: &ObjectId) -> Result<(ObjectKind, Content), IngestError> {
+        let Shared { context, plan, table, .. } = self.shared;
+        let failed = |source| IngestError::Existing { id: *id, source };
+        let gone = || failed("it has gone since the push began".into());
+        let damaged = || failed("its content is not that of its id".into());
+        let info = context.existing.find(id, true).map_err(failed)?.ok_or_else(gone)?;
+        // What it is stored against may be larger than itself.
+        let bytes_max = context.existing_bytes_max();
+        if plan.fits(info.size) {
+            let read = context.existing.read(id, bytes_max).map_err(failed)?;
+            let (kind, content) = read.ok_or_else(gone)?;
+            return match object_id(table.hash(), kind, &content) {
+                Ok(actual) if actual == *id => Ok((kind, Content::Memory(content))),
+                _ => Err(damaged()),
+            };
+        }
+        let mut hasher = ObjectHasher::new(table.hash(), info.kind, info.size);
+        let mut writer = ContentWriter::new(info.size, plan.object_bytes_max, context.destination)?;
+        let mut written = Ok(());
+        let streamed = context.existing.stream(id, bytes_max, &mut |piece| {
+            hasher.update(piece);
+            if written.is_ok() {
+                written = writer.write(piece);
+            }
+        });
+        let streamed = streamed.map_err(failed)?.ok_or_else(gone)?;
+        written?;
+        match hasher.finish() {
+            Ok(actual) if actual == *id && streamed == info => Ok((info.kind, writer.finish()?)),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Where the entries of a tree begin.
+    fn starts(&self, content: &Content) -> Option<TreeStarts> {
+        TreeStarts::of(content.in_memory()?, self.shared.table.hash())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bases.bytes() + self.object.capacity() + self.spare.bytes + self.maker.bytes()
+    }
+
+    fn note_peak(&mut self) {
+        self.found.bytes_peak = self.found.bytes_peak.max(self.bytes());
+    }
+}
+
+impl std::fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+/// Memory that is kept for the next object.
+#[derive(Debug)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Spare {
+    fn put(&mut self, buffer: Vec<u8>) {
+        if self.bytes + buffer.capacity() <= self.bytes_max {
+            self.bytes += buffer.capacity();
+            self.buffers.push(buffer);
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+}
