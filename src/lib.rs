@@ -14,6 +14,7 @@
 //! ```
 
 pub mod connectivity;
+pub mod hooks;
 pub mod ingest;
 pub mod links;
 pub mod model;

@@ -1,0 +1,287 @@
+//! Finding a hook and running it.
+
+use super::exec_path::path_with_exec_path;
+use crate::repo::{Disk, EntryKind, Environment};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// The hooks of one repository, for one push.
+#[derive(Clone, Debug)]
+pub struct Hooks {
+    disk: Disk,
+    git_dir: PathBuf,
+    directory: PathBuf,
+    environment: Environment,
+}
+
+/// A hook that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// It can be run.
+    Executable(PathBuf),
+    /// A file without permission to execute: git skips it with a hint, and so do we.
+    NotExecutable(PathBuf),
+}
+
+/// What is written to a hook's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed<'a> {
+    /// `/dev/null`.
+    Nothing,
+    /// These bytes. A hook that does not read them all is as good as one that does.
+    Bytes(&'a [u8]),
+}
+
+/// What a hook said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookVerdict {
+    /// It ended with status 0.
+    Accepted,
+    /// It ended with another status, or by a signal.
+    Declined,
+}
+
+/// A hook could not be run at all. git counts that as a refusal.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run hook '{name}': {source}")]
+pub struct HookError {
+    name: String,
+    source: io::Error,
+}
+
+impl Hooks {
+    /// The hooks of the repository at `git_dir`, looked for in `hooks_path` (`core.hooksPath` as
+    /// configured, else `hooks`; relative to the git directory). `environment` is what the server
+    /// or the caller of `receive-pack` provides; the variables git itself sets are added here.
+    pub fn new(
+        disk: Disk,
+        git_dir: PathBuf,
+        hooks_path: Option<PathBuf>,
+        mut environment: Environment,
+    ) -> Self {
+        environment.set("GIT_DIR", ".");
+        environment.remove("GIT_WORK_TREE");
+        Self { disk, git_dir, directory: hooks_path.unwrap_or_else(|| "hooks".into()), environment }
+    }
+
+    /// Looks for a hook by name. One `stat`; nothing is started.
+    pub fn find(&self, name: &str) -> io::Result<Option<Hook>> {
+        let path = self.directory.join(name);
+        let Some(stat) = self.disk.stat(&self.git_dir.join(&path))? else { return Ok(None) };
+        if stat.kind != EntryKind::File {
+            return Ok(None);
+        }
+        let executable = rustix::fs::access(self.git_dir.join(&path), rustix::fs::Access::EXEC_OK);
+        Ok(Some(match executable {
+            Ok(()) => Hook::Executable(path),
+            Err(_) => Hook::NotExecutable(path),
+        }))
+    }
+
+    /// Runs the hook at `path`, which [`find`](Self::find) gave, until it has ended and its output
+    /// is closed. Output goes to `output` in the pieces in which it arrives.
+    ///
+    /// `more` are variables for this hook alone, such as those of the quarantine.
+    pub fn run(
+        &self,
+        path: &Path,
+        arguments: &[&OsStr],
+        feed: Feed<'_>,
+        more: &[(OsString, OsString)],
+        output: &mut dyn FnMut(&[u8]),
+    ) -> Result<HookVerdict, HookError> {
+        let status = self.start(path, arguments, feed, more, output);
+        match status {
+            Ok(status) if status.success() => Ok(HookVerdict::Accepted),
+            Ok(_) => Ok(HookVerdict::Declined),
+            Err(source) => Err(HookError { name: path.display().to_string(), source }),
+        }
+    }
+
+    fn start(
+        &self,
+        path: &Path,
+        arguments: &[&OsStr],
+        feed: Feed<'_>,
+        more: &[(OsString, OsString)],
+        output: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<ExitStatus> {
+        let (mut reader, writer) = io::pipe()?;
+        let stdin = if feed == Feed::Nothing { Stdio::null() } else { Stdio::piped() };
+        // The path is given as it stands, relative to the directory the child starts in: a script
+        // sees it as `$0`, and git's own tests look at that.
+        let mut command = Command::new(path);
+        command
+            .args(arguments)
+            .current_dir(&self.git_dir)
+            .env_clear()
+            .envs(self.environment.iter())
+            .env("PATH", path_with_exec_path(&self.environment))
+            .envs(more.iter().map(|(name, value)| (name, value)))
+            .stdin(stdin)
+            .stdout(writer.try_clone()?)
+            .stderr(writer);
+        let mut child = spawn_when_not_busy(&mut command)?;
+        // The command holds our copies of the pipe's writing end; without this the reader would
+        // never see its end.
+        drop(command);
+        let stdin = child.stdin.take();
+        thread::scope(|scope| {
+            if let (Some(mut stdin), Feed::Bytes(bytes)) = (stdin, feed) {
+                // A hook need not read its input: a broken pipe is no fault of anybody's.
+                scope.spawn(move || drop(stdin.write_all(bytes)));
+            }
+            copy(&mut reader, output)
+        })?;
+        child.wait()
+    }
+}
+
+/// Starts the hook, waiting up to a fifth of a second for one that is just being written: the
+/// kernel refuses to execute a file that somebody holds open for writing, and another thread's
+/// fork holds a hook's installer's descriptor for a moment.
+fn spawn_when_not_busy(command: &mut Command) -> io::Result<Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
+                tries += 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn copy(reader: &mut impl Read, output: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => output(buffer.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    struct Scene {
+        root: tempfile::TempDir,
+        hooks: Hooks,
+    }
+
+    fn scene() -> Scene {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("hooks")).unwrap();
+        let mut environment = Environment::empty();
+        environment.set("PATH", std::env::var_os("PATH").unwrap());
+        environment.set("GIT_WORK_TREE", "/nowhere");
+        let hooks = Hooks::new(Disk::default(), root.path().to_owned(), None, environment);
+        Scene { root, hooks }
+    }
+
+    impl Scene {
+        fn write(&self, name: &str, text: &str, mode: u32) {
+            let path = self.root.path().join("hooks").join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        fn run(
+            &self,
+            name: &str,
+            arguments: &[&str],
+            feed: Feed<'_>,
+        ) -> (Result<HookVerdict, HookError>, String) {
+            let Some(Hook::Executable(path)) = self.hooks.find(name).unwrap() else {
+                panic!("'{name}' is not there")
+            };
+            let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+            let mut text = Vec::new();
+            let verdict = self.hooks.run(&path, &arguments, feed, &[], &mut |bytes| {
+                text.extend_from_slice(bytes);
+            });
+            (verdict, String::from_utf8(text).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_hook_sees_its_name_arguments_input_and_directory() {
+        let scene = scene();
+        let text =
+            "#!/bin/sh\necho \"$0 $1 $2\"; cat; echo dir=$GIT_DIR tree=$GIT_WORK_TREE; pwd\n";
+        scene.write("update", text, 0o755);
+        let (verdict, output) = scene.run("update", &["refs/heads/a b", "x"], Feed::Bytes(b"in\n"));
+        assert_eq!(verdict.unwrap(), HookVerdict::Accepted);
+        let root = scene.root.path().canonicalize().unwrap();
+        let expected =
+            format!("hooks/update refs/heads/a b x\nin\ndir=. tree=\n{}\n", root.display());
+        assert_eq!(output, expected);
+    }
+
+    #[test]
+    fn output_and_errors_arrive_in_the_order_they_were_written() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\necho a; echo b >&2; echo c; exit 3\n", 0o755);
+        let (verdict, output) = scene.run("pre-receive", &[], Feed::Nothing);
+        assert_eq!(verdict.unwrap(), HookVerdict::Declined);
+        assert_eq!(output, "a\nb\nc\n");
+    }
+
+    #[test]
+    fn a_hook_that_reads_nothing_is_fine() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\nexit 0\n", 0o755);
+        let much = vec![b'x'; 4 << 20];
+        let (verdict, _) = scene.run("pre-receive", &[], Feed::Bytes(&much));
+        assert_eq!(verdict.unwrap(), HookVerdict::Accepted);
+    }
+
+    #[test]
+    fn a_hook_that_writes_much_before_it_reads_does_not_wedge() {
+        let scene = scene();
+        let text = "#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x\ncat >/dev/null\n";
+        scene.write("pre-receive", text, 0o755);
+        let much = vec![b'x'; 1 << 20];
+        let (verdict, output) = scene.run("pre-receive", &[], Feed::Bytes(&much));
+        assert_eq!(verdict.unwrap(), HookVerdict::Accepted);
+        assert_eq!(output.len(), 1_000_000);
+    }
+
+    #[test]
+    fn no_feed_is_dev_null() {
+        let scene = scene();
+        scene.write("update", "#!/bin/sh\nreadlink /proc/self/fd/0\n", 0o755);
+        assert_eq!(scene.run("update", &[], Feed::Nothing).1, "/dev/null\n");
+    }
+
+    #[test]
+    fn what_cannot_be_executed_is_told_apart_from_what_is_not_there() {
+        let scene = scene();
+        scene.write("update", "#!/bin/sh\n", 0o644);
+        let found = scene.hooks.find("update").unwrap();
+        assert_eq!(found, Some(Hook::NotExecutable("hooks/update".into())));
+        assert_eq!(scene.hooks.find("post-update").unwrap(), None);
+        fs::create_dir(scene.root.path().join("hooks/post-update")).unwrap();
+        assert_eq!(scene.hooks.find("post-update").unwrap(), None);
+    }
+
+    #[test]
+    fn a_hook_whose_interpreter_is_missing_is_an_error() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/no/such/interpreter\n", 0o755);
+        let (verdict, _) = scene.run("pre-receive", &[], Feed::Nothing);
+        let text = verdict.unwrap_err().to_string();
+        assert!(text.starts_with("cannot run hook 'hooks/pre-receive': "), "{text}");
+    }
+}
