@@ -21,5 +21,6 @@ pub mod model;
 pub mod pack;
 pub mod refs;
 pub mod repo;
+pub mod report;
 pub mod snapshot;
 pub mod wire;
