@@ -19,6 +19,7 @@ pub mod ingest;
 pub mod links;
 pub mod model;
 pub mod pack;
+pub mod receive;
 pub mod refs;
 pub mod repo;
 pub mod report;

@@ -1,0 +1,83 @@
+//! Step 1: what the repository has, before the client says what it wants.
+
+use super::{ReceiveError, Receiver, Target};
+use crate::model::{HashKind, ObjectId};
+use crate::refs::{AdvertisedRef, advertised};
+use crate::repo::{Environment, Repository};
+use crate::report::{Fault, Phase};
+use crate::wire::{AdvertisementEncoder, ProtocolVersion, ServerCapabilities};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Bytes after which the lines made so far are handed on.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// Writes the advertisement of `target` to `output`, chunk by chunk, without the preamble that
+/// HTTP puts in front.
+pub(super) fn advertise(
+    receiver: &Receiver,
+    target: &Target,
+    environment: &Environment,
+    output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), ReceiveError> {
+    let version = environment
+        .var("GIT_PROTOCOL")
+        .map_or(ProtocolVersion::V0, |value| ProtocolVersion::from_git_protocol(value.as_bytes()));
+    let mut buffer = Vec::with_capacity(CHUNK_BYTES * 2);
+    let repository = match target {
+        Target::Existing(repository) => repository,
+        Target::Fresh { .. } => {
+            let offered = ServerCapabilities::new(HashKind::Sha1, receiver.agent());
+            AdvertisementEncoder::begin(&mut buffer, version, &offered).finish(&mut buffer, []);
+            return output(&buffer).map_err(client_gone);
+        }
+    };
+    let settings = receiver.settings(repository)?;
+    settings.refuse_unsupported(repository, Phase::Discovery)?;
+    let store = receiver.ref_store(repository, &settings, environment)?;
+    let listed = advertised(&store, &settings.hidden)
+        .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
+    let offered = receiver.offer(repository, &settings);
+    let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
+    for line in &listed.lines {
+        match line {
+            // A name that cannot be framed is left out, as a badly named one is.
+            AdvertisedRef::Ref { name, id } => {
+                drop(encoder.reference(&mut buffer, id, name.as_ref()));
+            }
+            AdvertisedRef::Have { id } => encoder.have(&mut buffer, id),
+        }
+        if buffer.len() >= CHUNK_BYTES {
+            output(&buffer).map_err(client_gone)?;
+            buffer.clear();
+        }
+    }
+    encoder.finish(&mut buffer, shallow(repository)?);
+    output(&buffer).map_err(client_gone)
+}
+
+/// LIMIT: bytes of the `shallow` file.
+const SHALLOW_BYTES_MAX: u64 = 64 << 20;
+
+/// The ids in the repository's `shallow` file (gitformat-shallow: one id a line).
+pub(super) fn shallow(repository: &Repository) -> Result<Vec<ObjectId>, ReceiveError> {
+    let path = repository.common_dir().join("shallow");
+    let text = repository
+        .disk()
+        .read_if_there(&path, SHALLOW_BYTES_MAX)
+        .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading 'shallow'", error))?;
+    let lines = text.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            ObjectId::from_hex(line).map_err(|error| {
+                ReceiveError::internal(Phase::Discovery, "reading 'shallow'", error.to_string())
+            })
+        })
+        .collect()
+}
+
+fn client_gone(error: io::Error) -> ReceiveError {
+    let text = "the client went away during the advertisement";
+    ReceiveError::new(Fault::Disconnected, Phase::Discovery, text).with_source(error)
+}

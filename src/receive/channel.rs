@@ -1,0 +1,91 @@
+//! The way back to the client: bands if it asked for them, else the bare report on the stream and
+//! texts on standard error.
+//!
+//! A client that has gone is noted, not reported: what a push does past its commit must not depend
+//! on who still listens.
+
+use super::Client;
+use crate::wire::sideband::{self, Band};
+
+/// The answer to one push.
+pub(super) struct Channel<'a> {
+    client: &'a mut dyn Client,
+    banded: bool,
+    gone: bool,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Channel<'a> {
+    /// An answer that has not begun; `banded` if the client asked for side-band-64k.
+    pub(super) fn new(client: &'a mut dyn Client, banded: bool) -> Self {
+        Self { client, banded, gone: false, buffer: Vec::new() }
+    }
+
+    /// Begins the answer: from here on faults are told in it.
+    pub(super) fn begin(&mut self) {
+        self.gone = self.client.begin().is_err();
+    }
+
+    /// Whether a write has failed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Shows text to the person who pushes.
+    pub(super) fn message(&mut self, text: &[u8]) {
+        if self.banded {
+            self.send(|buffer| sideband::encode(buffer, Band::Progress, text));
+        } else {
+            self.client.diagnose(text);
+        }
+    }
+
+    /// Shows one line that begins with `error: `.
+    pub(super) fn error(&mut self, text: &str) {
+        self.message(format!("error: {text}\n").as_bytes());
+    }
+
+    /// Shows one line that begins with `warning: `.
+    pub(super) fn warning(&mut self, text: &str) {
+        self.message(format!("warning: {text}\n").as_bytes());
+    }
+
+    /// What git would say on its own standard error and not to the client.
+    pub(super) fn diagnose(&mut self, text: &str) {
+        self.client.diagnose(text.as_bytes());
+    }
+
+    /// Sends the report.
+    pub(super) fn report(&mut self, report: &[u8]) {
+        if self.banded {
+            self.send(|buffer| sideband::encode(buffer, Band::Data, report));
+        } else {
+            self.send(|buffer| buffer.extend_from_slice(report));
+        }
+    }
+
+    /// Ends the answer with a fault: band 3 if there are bands, else standard error.
+    pub(super) fn fatal(&mut self, text: &str) {
+        if self.banded {
+            self.send(|buffer| sideband::encode(buffer, Band::Error, text.as_bytes()));
+        } else {
+            self.client.diagnose(format!("fatal: {text}\n").as_bytes());
+        }
+    }
+
+    /// Ends a banded answer with its flush.
+    pub(super) fn finish(&mut self) {
+        if self.banded {
+            self.send(sideband::encode_end);
+        }
+    }
+
+    fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.gone {
+            return;
+        }
+        self.buffer.clear();
+        encode(&mut self.buffer);
+        self.gone = self.client.send(&self.buffer).is_err();
+    }
+}

@@ -1,0 +1,130 @@
+//! Step 8: nothing is committed that the repository cannot give back whole.
+
+use super::ReceiveError;
+use super::session::{Session, cancelled};
+use crate::connectivity::{Connectivity, ConnectivityError, LazySource, RefValues, SourceError};
+use crate::links::NewObjects;
+use crate::model::{ObjectId, RefName, RejectReason};
+use crate::refs::{HiddenRefs, RefStore};
+use crate::repo::object_directories;
+use crate::report::Phase;
+use bstr::ByteSlice;
+use std::collections::HashSet;
+use std::error::Error;
+
+impl Session<'_> {
+    /// Refuses the commands whose new value is not whole with what the push brought, and notes
+    /// which objects of the repository the others rely on without a ref leading to them.
+    pub(super) fn prove_connectivity(&mut self) -> Result<(), ReceiveError> {
+        let places: Vec<usize> = self
+            .request
+            .commands
+            .iter()
+            .enumerate()
+            .filter(|(_, command)| command.is_pending() && !command.new.is_null())
+            .map(|(at, _)| at)
+            .collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let tips: Vec<ObjectId> = places
+            .iter()
+            .filter_map(|at| self.request.commands.get(*at))
+            .map(|command| command.new)
+            .collect();
+        let verdicts = self.judge_tips(&tips)?;
+        self.unreferenced = verdicts.unreferenced;
+        for (at, verdict) in places.into_iter().zip(verdicts.tips) {
+            if let Err(missing) = verdict {
+                self.channel.error(&missing.to_string());
+                self.reject(at, RejectReason::MissingNecessaryObjects);
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_tips(&self, tips: &[ObjectId]) -> Result<crate::connectivity::Verdicts, ReceiveError> {
+        let failed = |error: ConnectivityError| match error {
+            ConnectivityError::Cancelled => {
+                let text = "the push was stopped before its commit; nothing was changed";
+                ReceiveError::new(cancelled(&self.cancel), Phase::Commit, text)
+            }
+            error => ReceiveError::internal(Phase::Commit, "checking connectivity", error),
+        };
+        let old = self.snapshot.refreshing();
+        let nothing = NewObjects::new();
+        let brought = LazySource::new(|| match &self.quarantine {
+            None => Ok(Box::new(old.clone())),
+            Some(quarantine) => match old.with_quarantine(quarantine.path()) {
+                Ok(both) => Ok(Box::new(both)),
+                Err(error) => Err(SourceError::Unavailable(error.into())),
+            },
+        });
+        let graph = || {
+            let directories = object_directories(&self.repository, self.environment()).ok()?;
+            let directories: Vec<_> =
+                std::iter::once(directories.own).chain(directories.alternates).collect();
+            let disk = self.repository.disk();
+            self.receiver.commit_graphs.load(disk, &directories, self.repository.hash())
+        };
+        let shallow: HashSet<ObjectId> =
+            super::advertise::shallow(&self.repository)?.into_iter().collect();
+        let connectivity = Connectivity {
+            hash: self.repository.hash(),
+            new: self.ingested.as_ref().map_or(&nothing, |ingested| &ingested.objects),
+            old: &old,
+            brought: &brought,
+            commit_graph: &graph,
+            shallow: &shallow,
+            object_bytes_max: self.receiver.limits().object_bytes_max,
+            cancel: &self.cancel,
+        };
+        let mut values = Values {
+            store: &self.store,
+            hidden: &self.settings.hidden,
+            names: self.request.commands.iter().map(|command| self.full_name(command)).collect(),
+        };
+        connectivity.check(tips, &mut values).map_err(failed)
+    }
+}
+
+/// The values of refs that a client may build on.
+struct Values<'s> {
+    store: &'s RefStore,
+    hidden: &'s HiddenRefs,
+    names: Vec<bstr::BString>,
+}
+
+impl Values<'_> {
+    fn is_visible(&self, full: &bstr::BStr) -> bool {
+        let shown = match &self.store.context().namespace {
+            Some(namespace) => namespace.strip(full),
+            None => Some(full),
+        };
+        !self.hidden.hides(shown, full)
+    }
+}
+
+impl RefValues for Values<'_> {
+    fn old_values(&mut self) -> Vec<ObjectId> {
+        let of_names = self
+            .names
+            .iter()
+            .filter(|name| self.is_visible(name.as_bstr()))
+            .filter_map(|name| RefName::new(name.clone()).ok())
+            .filter_map(|name| self.store.resolve(&name).ok()?.id);
+        let head = self
+            .store
+            .resolve_head()
+            .ok()
+            .filter(|head| self.is_visible(head.target()))
+            .and_then(|head| head.id);
+        of_names.chain(head).collect()
+    }
+
+    fn visible(&mut self) -> Result<Vec<ObjectId>, Box<dyn Error + Send + Sync>> {
+        let list = self.store.list()?;
+        let visible = list.refs.into_iter().filter(|r| self.is_visible(r.name.as_bstr()));
+        Ok(visible.map(|r| r.id).collect())
+    }
+}

@@ -1,0 +1,117 @@
+//! What ends a push, with blame, phase, and the words for the pusher.
+
+use crate::model::{Limit, PushId};
+use crate::report::{Blame, Fault, Phase, row};
+use std::error::Error;
+use std::io;
+
+/// A push that failed as a whole. A refused ref is no error but a value in the report.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct ReceiveError {
+    fault: Fault,
+    phase: Phase,
+    text: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl ReceiveError {
+    /// A fault whose words the client may read.
+    pub fn new(fault: Fault, phase: Phase, text: impl Into<String>) -> Self {
+        Self { fault, phase, text: text.into(), source: None }
+    }
+
+    /// A fault of the server: the cause goes to the log, the client reads "internal error".
+    pub fn internal(
+        phase: Phase,
+        doing: &str,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        let source = source.into();
+        let fault = if is_storage_full(source.as_ref()) { Fault::NoSpace } else { Fault::Internal };
+        let text = match fault {
+            Fault::NoSpace => "no space left on the server's disk".to_owned(),
+            _ => format!("{doing} failed"),
+        };
+        Self { fault, phase, text, source: Some(source) }
+    }
+
+    /// A limit that was passed.
+    pub fn limit(phase: Phase, limit: Limit) -> Self {
+        Self::new(Fault::Limit, phase, format!("{limit} exceeded"))
+    }
+
+    /// Keeps the cause for the log.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The row of the table.
+    pub fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    /// How far the push had come.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Who has to change something.
+    pub fn blame(&self) -> Blame {
+        self.fault.blame()
+    }
+
+    /// The words for the pusher. An internal fault is named by the push id alone, under which the
+    /// log has the cause.
+    pub fn client_text(&self, id: PushId) -> String {
+        if row(self.fault, self.phase).shows_cause {
+            self.text.clone()
+        } else {
+            format!("internal error (push {id})")
+        }
+    }
+}
+
+fn is_storage_full(error: &(dyn Error + 'static)) -> bool {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        let Some(io) = error.downcast_ref::<io::Error>() else {
+            at = error.source();
+            continue;
+        };
+        if matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            return true;
+        }
+        // Its `source` would pass over the error that it wraps.
+        at = io.get_ref().map(|inner| inner as &(dyn Error + 'static));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_internal_fault_is_shown_by_its_id_alone() {
+        let error = ReceiveError::internal(
+            Phase::Commit,
+            "moving the new objects",
+            io::Error::other("secret path"),
+        );
+        let text = error.client_text(PushId::new(7));
+        assert_eq!(text, "internal error (push 0000000000000007)");
+        assert_eq!(error.blame(), Blame::Server);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_in_words_however_deep_it_lies() {
+        let inner = io::Error::new(io::ErrorKind::StorageFull, "full");
+        let outer = io::Error::other(inner);
+        let error = ReceiveError::internal(Phase::Unpack, "writing the pack", outer);
+        assert_eq!(error.fault(), Fault::NoSpace);
+        assert_eq!(error.client_text(PushId::new(1)), "no space left on the server's disk");
+    }
+}

@@ -1,0 +1,118 @@
+//! The four hooks of a push: what each is fed, and what its word means.
+
+use super::channel::Channel;
+use crate::hooks::{Feed, Hook, HookVerdict, Hooks};
+use crate::model::{Command, CommandStatus};
+use bstr::BString;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// A command as the hooks after the commit see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) command: &'a Command,
+    /// Git reports the deletion of a ref that was not there as done, and tells no later hook.
+    pub(super) existed: bool,
+}
+
+impl Told<'_> {
+    fn is_news(self) -> bool {
+        self.existed && self.command.status == CommandStatus::Done
+    }
+}
+
+/// Runs `pre-receive` over all commands, refused ones included; false if it said no.
+pub(super) fn pre_receive(
+    hooks: &Hooks,
+    channel: &mut Channel<'_>,
+    commands: &[Command],
+    quarantine: Vec<(OsString, OsString)>,
+    push_options: &[BString],
+) -> io::Result<bool> {
+    let mut more = quarantine;
+    more.extend(push_option_variables(push_options));
+    let feed = lines(commands.iter());
+    call(hooks, channel, "pre-receive", &[], Feed::Bytes(&feed), &more)
+}
+
+/// Runs `update` for one command; false if it said no.
+pub(super) fn update(
+    hooks: &Hooks,
+    channel: &mut Channel<'_>,
+    command: &Command,
+) -> io::Result<bool> {
+    let (old, new) = (command.old.to_string(), command.new.to_string());
+    let arguments = [OsStr::from_bytes(&command.name), OsStr::new(&old), OsStr::new(&new)];
+    call(hooks, channel, "update", &arguments, Feed::Nothing, &[])
+}
+
+/// Runs `post-receive` and `post-update` over what was done, if anything was. Their word changes
+/// nothing.
+pub(super) fn post(
+    hooks: &Hooks,
+    channel: &mut Channel<'_>,
+    told: &[Told<'_>],
+    push_options: &[BString],
+) -> io::Result<()> {
+    let news: Vec<&Command> =
+        told.iter().filter(|told| told.is_news()).map(|told| told.command).collect();
+    if news.is_empty() {
+        return Ok(());
+    }
+    let more = push_option_variables(push_options);
+    let feed = lines(news.iter().copied());
+    call(hooks, channel, "post-receive", &[], Feed::Bytes(&feed), &more)?;
+    let names: Vec<&OsStr> = news.iter().map(|command| OsStr::from_bytes(&command.name)).collect();
+    call(hooks, channel, "post-update", &names, Feed::Nothing, &[])?;
+    Ok(())
+}
+
+/// Runs a hook if it is there; true if it is not, or said yes.
+fn call(
+    hooks: &Hooks,
+    channel: &mut Channel<'_>,
+    name: &str,
+    arguments: &[&OsStr],
+    feed: Feed<'_>,
+    more: &[(OsString, OsString)],
+) -> io::Result<bool> {
+    let path = match hooks.find(name)? {
+        None => return Ok(true),
+        Some(Hook::NotExecutable(path)) => {
+            channel.diagnose(&format!(
+                "hint: The '{}' hook was ignored because it's not set as executable.\n",
+                path.display()
+            ));
+            return Ok(true);
+        }
+        Some(Hook::Executable(path)) => path,
+    };
+    let verdict = hooks.run(&path, arguments, feed, more, &mut |output| channel.message(output));
+    Ok(match verdict {
+        Ok(verdict) => verdict == HookVerdict::Accepted,
+        Err(error) => {
+            channel.error(&error.to_string());
+            false
+        }
+    })
+}
+
+fn lines<'a>(commands: impl Iterator<Item = &'a Command>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for command in commands {
+        text.extend_from_slice(format!("{} {} ", command.old, command.new).as_bytes());
+        text.extend_from_slice(&command.name);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// git sets the count even when there are none (measured on 2.47).
+fn push_option_variables(options: &[BString]) -> Vec<(OsString, OsString)> {
+    let count = ("GIT_PUSH_OPTION_COUNT".into(), options.len().to_string().into());
+    let each = options.iter().enumerate().map(|(number, option)| {
+        (format!("GIT_PUSH_OPTION_{number}").into(), OsStr::from_bytes(option).to_owned())
+    });
+    std::iter::once(count).chain(each).collect()
+}

@@ -1,0 +1,170 @@
+//! One push, from the advertisement to the last hook, in ten steps.
+//!
+//! The steps are those of docs/ARCHITECTURE.md. They are taken on a thread that may block; the
+//! edges bring bytes and carry the answer back through [`Client`]. Nothing here logs: what is worth
+//! a line is in the [`PushOutcome`].
+
+mod advertise;
+mod aliases;
+mod channel;
+mod client;
+mod commit;
+mod connectivity;
+mod error;
+mod history;
+mod hook_calls;
+mod identity;
+mod outcome;
+mod policy;
+mod receiver;
+mod ref_updates;
+mod request;
+mod session;
+mod settings;
+mod unpack;
+mod worktrees;
+
+pub use client::Client;
+pub use error::ReceiveError;
+pub use ingest::Surplus;
+pub use outcome::{PushOutcome, Verdict};
+pub use receiver::{Push, Receiver, ReceiverSettings, Target};
+
+use crate::ingest;
+use crate::model::RejectReason;
+use crate::repo::create::RepositoryHold;
+use crate::report::Phase;
+use crate::wire::Request;
+use channel::Channel;
+use outcome::StepClock;
+use request::PackInput;
+use session::Session;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl Receiver {
+    /// Takes one push, steps 3 to 10. Blocks until the last hook has ended.
+    ///
+    /// Whatever the bytes are, the answer is a [`PushOutcome`]; a broken invariant of ours fails
+    /// this push and no other.
+    pub fn receive(&self, push: Push<'_>) -> PushOutcome {
+        let mut outcome = PushOutcome::new(push.id);
+        let mut clock = StepClock::start();
+        outcome.result = self.take(push, &mut clock, &mut outcome);
+        outcome.steps = clock.into_steps();
+        outcome
+    }
+
+    fn take(
+        &self,
+        push: Push<'_>,
+        clock: &mut StepClock,
+        outcome: &mut PushOutcome,
+    ) -> Result<Verdict, ReceiveError> {
+        // 3. Read the commands.
+        let offered = self.offer_for(&push.target)?;
+        let (request, mut input) = request::read_request(push.input, &offered, self.limits())?;
+        clock.lap("commands");
+        let Request::Push(request) = request else { return Ok(Verdict::Probe) };
+
+        // 4. Judge early what the server's own rules refuse.
+        request::refuse_unspeakable(&request)?;
+        let opened = self.open_target(push.target, &request, &push.environment)?;
+        let channel = Channel::new(push.client, request.capabilities.side_band_64k);
+        let session::Opened { repository, hold } = opened;
+        let session = Session::open(
+            self,
+            repository,
+            request,
+            channel,
+            session::Circumstances {
+                id: push.id,
+                environment: push.environment,
+                surplus: push.surplus,
+                completes_thin_packs: push.completes_thin_packs,
+                cancel: push.cancel,
+            },
+        );
+        let mut session = match session {
+            Ok(session) => session,
+            Err(error) => {
+                // A repository that this push made must not outlive it.
+                let removal = hold.map(RepositoryHold::remove_if_untouched).transpose();
+                outcome.cleanup_fault = removal.err().map(|error| error.to_string());
+                return Err(error);
+            }
+        };
+        session.hold = hold;
+        session.channel.begin();
+        outcome.answered = true;
+        let result = catch_unwind(AssertUnwindSafe(|| session.run(&mut input, clock)));
+        let result = result.unwrap_or_else(|_| {
+            let error = ReceiveError::internal(Phase::Commit, "the push", "a bug: see the log");
+            session.channel.fatal(&error.client_text(push.id));
+            Err(error)
+        });
+        session.tell(outcome);
+        result
+    }
+}
+
+impl Session<'_> {
+    fn run(
+        &mut self,
+        input: &mut PackInput<'_>,
+        clock: &mut StepClock,
+    ) -> Result<Verdict, ReceiveError> {
+        if self.request.expects_pack {
+            // 5. Quarantine and snapshot; 6. and 7. both passes over the pack.
+            let unpacked = self.unpack(input);
+            clock.lap("unpack");
+            if let Err(error) = unpacked {
+                self.reject_all(&RejectReason::UnpackerError);
+                self.report(Some(&error));
+                self.channel.finish();
+                return Err(error);
+            }
+        }
+
+        let committed = self.judge_and_commit(clock);
+        if let Err(error) = &committed {
+            let text = error.client_text(self.id);
+            self.channel.error(&text);
+            self.reject_pending(&RejectReason::Internal(text));
+        }
+
+        // 10. Report, then the hooks that come after. A client that has gone changes nothing.
+        self.release_pack();
+        self.report(None);
+        clock.lap("report");
+        let hooked = self.run_post_hooks();
+        self.channel.finish();
+        clock.lap("post-hooks");
+        committed?;
+        hooked?;
+        match self.server_fault.take() {
+            Some(error) => Err(error),
+            None => Ok(Verdict::of(&self.request.commands)),
+        }
+    }
+
+    fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
+        // 8. Connectivity, hidden refs, `pre-receive`.
+        self.reject_unsupported();
+        self.prove_connectivity()?;
+        clock.lap("connectivity");
+        self.reject_hidden();
+        let accepted = self.run_pre_receive()?;
+        clock.lap("pre-receive");
+        if !accepted || !self.any_pending() {
+            return Ok(());
+        }
+        self.stop_if_asked()?;
+
+        // 9. Commit: objects first, then refs.
+        self.migrate()?;
+        clock.lap("migrate");
+        self.update_refs()?;
+        clock.lap("refs");
+        Ok(())
+    }
+}

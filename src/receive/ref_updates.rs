@@ -1,0 +1,276 @@
+//! Step 9, the refs: checks, `update`, and the transaction, for each command or for all at once.
+
+use super::policy::{self, Facts, Judgement};
+use super::session::Session;
+use super::{ReceiveError, aliases, hook_calls};
+use crate::hooks::Hook;
+use crate::model::{Command, CommandKind, CommandStatus, ObjectKind, RefName, RejectReason, oid};
+use crate::refs::{Applied, Change, Expected, Namespace, RefEdit, RefError, RefTransaction};
+use crate::report::Phase;
+use crate::snapshot::SnapshotError;
+use bstr::ByteSlice;
+use std::collections::HashSet;
+
+impl Session<'_> {
+    /// Carries out every command that is still pending.
+    pub(super) fn update_refs(&mut self) -> Result<(), ReceiveError> {
+        // Only now: HEAD may have moved while the pack came in.
+        self.look_at_worktrees()?;
+        let covered = self.resolve_aliases();
+        if self.request.capabilities.atomic {
+            self.update_atomically(&covered)?;
+        } else if self.order_can_be_seen()? {
+            for at in 0..self.request.commands.len() {
+                if let Some(edit) = self.approve(at, &covered)? {
+                    self.apply_each(vec![(at, edit)]);
+                }
+            }
+        } else {
+            let mut edits = Vec::new();
+            for at in 0..self.request.commands.len() {
+                edits.extend(self.approve(at, &covered)?.map(|edit| (at, edit)));
+            }
+            self.apply_each(edits);
+        }
+        for (at, target) in covered.into_iter().enumerate() {
+            let status = target.and_then(|target| self.request.commands.get(target));
+            match status.map(|target| target.status.clone()) {
+                Some(CommandStatus::Rejected(reason)) => self.reject(at, reason),
+                Some(_) => {
+                    if let Some(command) = self.request.commands.get_mut(at) {
+                        command.finish();
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve_aliases(&mut self) -> Vec<Option<usize>> {
+        let namespace = self.store.context().namespace.clone();
+        aliases::resolve(
+            &self.store,
+            &mut self.request.commands,
+            &mut self.channel,
+            |command| {
+                let name = policy::ref_name(command).ok()?;
+                expand(namespace.as_ref(), name)
+            },
+            |full| match &namespace {
+                Some(namespace) => namespace.strip(full).map(ToOwned::to_owned),
+                None => Some(full.to_owned()),
+            },
+        )
+    }
+
+    /// Whether it can be told in which order the refs move: an `update` hook looks at them in
+    /// between, and of two commands for one ref the second sees the first's work.
+    fn order_can_be_seen(&self) -> Result<bool, ReceiveError> {
+        let hook = self
+            .hooks
+            .find("update")
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
+        let mut names = HashSet::new();
+        let twice = self.request.commands.iter().any(|command| !names.insert(&command.name));
+        Ok(twice || matches!(hook, Some(Hook::Executable(_))))
+    }
+
+    /// Judges a command and asks the `update` hook; the edit it comes to, or nothing if it was
+    /// refused or is not to be carried out.
+    fn approve(
+        &mut self,
+        at: usize,
+        covered: &[Option<usize>],
+    ) -> Result<Option<RefEdit>, ReceiveError> {
+        let Some(command) = self.request.commands.get(at).cloned() else { return Ok(None) };
+        if !command.is_pending() || is_covered(covered, at) {
+            return Ok(None);
+        }
+        let full_name = self.full_name(&command);
+        let judgement = policy::judge(
+            &command,
+            full_name.as_bstr(),
+            &self.settings,
+            &self.checked_out,
+            &self.facts(),
+        )?;
+        self.say(&judgement);
+        if let Some(reason) = judgement.rejected {
+            self.reject(at, reason);
+            return Ok(None);
+        }
+        let accepted = hook_calls::update(&self.hooks, &mut self.channel, &command)
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "running 'update'", error))?;
+        if !accepted {
+            self.channel.error(&format!("hook declined to update {}", command.name));
+            self.reject(at, RejectReason::HookDeclined);
+            return Ok(None);
+        }
+        let bad_value = policy::check_value(&command, &full_name, &self.facts())?;
+        if let Some(text) = bad_value {
+            self.channel.error(&text);
+            self.reject(at, RejectReason::FailedToUpdateRef);
+            return Ok(None);
+        }
+        self.edit(at, &command)
+    }
+
+    fn edit(&mut self, at: usize, command: &Command) -> Result<Option<RefEdit>, ReceiveError> {
+        let Ok(name) = policy::ref_name(command) else { return Ok(None) };
+        let Some(name) = expand(self.store.context().namespace.as_ref(), name) else {
+            return Ok(None);
+        };
+        let expected = match command.kind() {
+            CommandKind::Create => Expected::MustNotExist,
+            CommandKind::Update => Expected::MustBe(command.old),
+            CommandKind::Delete if self.facts().kind(&command.old)?.is_some() => {
+                Expected::MustBe(command.old)
+            }
+            // git deletes a ref without asking for its value if the value the client states is no
+            // object: a ref that is broken must be removable.
+            CommandKind::Delete => {
+                let there = !matches!(self.store.find(&name), Ok(None));
+                self.channel.warning(if there {
+                    "allowing deletion of corrupt ref"
+                } else {
+                    "deleting a non-existent ref"
+                });
+                if let (false, Some(existed)) = (there, self.existed.get_mut(at)) {
+                    *existed = false;
+                }
+                Expected::Any
+            }
+        };
+        let change = match command.kind() {
+            CommandKind::Delete => Change::Delete,
+            CommandKind::Create | CommandKind::Update => Change::Set(command.new),
+        };
+        Ok(Some(RefEdit { name, expected, change, message: "push".into() }))
+    }
+
+    fn apply_each(&mut self, edits: Vec<(usize, RefEdit)>) {
+        let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
+        if edits.is_empty() {
+            return;
+        }
+        let results = self.transaction().apply_each(&edits);
+        for (at, result) in places.into_iter().zip(results) {
+            match result {
+                Ok(applied) => self.note_applied(at, applied),
+                Err(error) => {
+                    let reason = self.tell_ref_error(&error, RejectReason::FailedToUpdateRef);
+                    self.reject(at, reason);
+                }
+            }
+        }
+    }
+
+    fn update_atomically(&mut self, covered: &[Option<usize>]) -> Result<(), ReceiveError> {
+        let mut places = Vec::new();
+        let mut edits = Vec::new();
+        for at in 0..self.request.commands.len() {
+            if let Some(edit) = self.approve(at, covered)? {
+                places.push(at);
+                edits.push(edit);
+            }
+            // The first that fails stops the loop: later `update` hooks are not run.
+            let failed = |command: &Command| !command.is_pending();
+            if self.request.commands.get(at).is_some_and(failed) && !is_covered(covered, at) {
+                self.reject_pending(&RejectReason::AtomicPushFailure);
+                return Ok(());
+            }
+        }
+        match self.transaction().apply_atomic(&edits) {
+            Ok(applied) => {
+                for (at, applied) in places.into_iter().zip(applied) {
+                    self.note_applied(at, applied);
+                }
+            }
+            Err((_, error)) => {
+                let reason = self.tell_ref_error(&error, RejectReason::AtomicTransactionFailed);
+                self.reject_pending(&reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn transaction(&self) -> RefTransaction<'_> {
+        RefTransaction::new(&self.store)
+    }
+
+    fn note_applied(&mut self, at: usize, _applied: Applied) {
+        if let Some(command) = self.request.commands.get_mut(at) {
+            command.finish();
+        }
+    }
+
+    /// Tells the pusher what is wrong with a ref, and gives the reason for its report. A fault of
+    /// the disk goes to the log with its paths, and to the pusher by the push's name; whether the
+    /// ref may have moved all the same, the pusher has to know.
+    fn tell_ref_error(&mut self, error: &RefError, refused: RejectReason) -> RejectReason {
+        if !error.is_server_fault() {
+            self.channel.error(&error.to_string());
+            return refused;
+        }
+        let fault = ReceiveError::internal(Phase::Commit, "updating a ref", error.clone());
+        let text = fault.client_text(self.id);
+        let (text, reason) = if error.may_have_moved() {
+            let text = format!("the ref may have moved: {text}");
+            (text.clone(), RejectReason::Internal(text))
+        } else {
+            (text, refused)
+        };
+        self.channel.error(&text);
+        self.server_fault.get_or_insert(fault);
+        reason
+    }
+
+    fn say(&mut self, judgement: &Judgement) {
+        for warning in &judgement.warnings {
+            self.channel.warning(warning);
+        }
+        for error in &judgement.errors {
+            self.channel.error(error);
+        }
+        for line in &judgement.advice {
+            self.channel.error(line);
+        }
+    }
+}
+
+/// Whether the target's command does what this one asks for.
+fn is_covered(covered: &[Option<usize>], at: usize) -> bool {
+    covered.get(at).is_some_and(Option::is_some)
+}
+
+/// The name on disk. A name that is good by itself is good inside a namespace.
+fn expand(namespace: Option<&Namespace>, name: RefName) -> Option<RefName> {
+    match namespace {
+        Some(namespace) => namespace.expand(&name).ok(),
+        None => Some(name),
+    }
+}
+
+impl Facts for super::session::RepositoryFacts<'_> {
+    type Error = ReceiveError;
+
+    fn kind(&self, id: &oid) -> Result<Option<ObjectKind>, ReceiveError> {
+        if let Some(kind) = self.new.and_then(|new| new.kind(id)) {
+            return Ok(Some(kind));
+        }
+        match self.old.refreshing().kind_and_size(&id.to_owned()) {
+            Ok(found) => Ok(found.map(|(kind, _)| kind)),
+            // git takes it for missing: a ref at a damaged object must be removable.
+            Err(SnapshotError::DamagedObject { .. }) => Ok(None),
+            Err(error) => {
+                Err(ReceiveError::internal(Phase::Commit, "looking for an object", error))
+            }
+        }
+    }
+
+    fn is_fast_forward(&self, old: &oid, new: &oid) -> Result<Option<bool>, ReceiveError> {
+        super::history::is_fast_forward(&(self.now)()?, &old.to_owned(), &new.to_owned())
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "walking the history", error))
+    }
+}

@@ -1,0 +1,291 @@
+//! The state of one push after its commands have been read.
+
+use super::channel::Channel;
+use super::hook_calls::{self, Told};
+use super::outcome::PushOutcome;
+use super::settings::PushSettings;
+use super::worktrees::CheckedOut;
+use super::{ReceiveError, Receiver, Surplus, policy};
+use crate::hooks::Hooks;
+use crate::ingest::Ingested;
+use crate::links::NewObjects;
+use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
+use crate::refs::RefStore;
+use crate::repo::create::RepositoryHold;
+use crate::repo::{Environment, Migrated, Quarantine, Repository};
+use crate::report::{Fault, Phase};
+use crate::snapshot::ObjectSnapshot;
+use crate::wire::{PushRequest, UnpackStatus, encode_report_status};
+use bstr::{BString, ByteSlice};
+
+/// One push, between its commands and its report.
+pub(super) struct Session<'a> {
+    pub(super) receiver: &'a Receiver,
+    pub(super) id: PushId,
+    pub(super) repository: Repository,
+    pub(super) settings: PushSettings,
+    pub(super) store: RefStore,
+    pub(super) hooks: Hooks,
+    pub(super) checked_out: CheckedOut,
+    pub(super) request: PushRequest,
+    /// Whether each command's ref was there; git keeps the deletion of one that was not from
+    /// later hooks.
+    pub(super) existed: Vec<bool>,
+    pub(super) channel: Channel<'a>,
+    pub(super) surplus: Surplus,
+    pub(super) completes_thin_packs: bool,
+    pub(super) cancel: CancelToken,
+    pub(super) snapshot: ObjectSnapshot,
+    pub(super) quarantine: Option<Quarantine>,
+    pub(super) ingested: Option<Ingested>,
+    pub(super) unreferenced: Vec<ObjectId>,
+    /// What was migrated, whose packs are kept from repacks until refs lead to their objects.
+    pub(super) migrated: Option<Migrated>,
+    /// The first fault of our own that refused a ref, for the log.
+    pub(super) server_fault: Option<ReceiveError>,
+    environment: Environment,
+    pub(super) hold: Option<RepositoryHold>,
+}
+
+/// The repository of a push, held if it might go away otherwise.
+pub(super) struct Opened {
+    pub(super) repository: Repository,
+    pub(super) hold: Option<RepositoryHold>,
+}
+
+/// What a push is told by its edge.
+pub(super) struct Circumstances {
+    pub(super) id: PushId,
+    pub(super) environment: Environment,
+    pub(super) surplus: Surplus,
+    pub(super) completes_thin_packs: bool,
+    pub(super) cancel: CancelToken,
+}
+
+/// What the checks of refs may ask.
+pub(super) struct RepositoryFacts<'s> {
+    /// What the push brought; it may be in the repository by now.
+    pub(super) new: Option<&'s NewObjects>,
+    pub(super) old: &'s ObjectSnapshot,
+    /// Takes a snapshot of the repository as it is now, for walks through both.
+    pub(super) now: Box<dyn Fn() -> Result<ObjectSnapshot, ReceiveError> + 's>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn open(
+        receiver: &'a Receiver,
+        repository: Repository,
+        request: PushRequest,
+        channel: Channel<'a>,
+        circumstances: Circumstances,
+    ) -> Result<Self, ReceiveError> {
+        let Circumstances { id, environment, surplus, completes_thin_packs, cancel } =
+            circumstances;
+        let settings = receiver.settings(&repository)?;
+        settings.refuse_unsupported(&repository, Phase::Request)?;
+        let store = receiver.ref_store(&repository, &settings, &environment)?;
+        let hooks = Hooks::new(
+            repository.disk().clone(),
+            repository.git_dir().to_owned(),
+            settings.hooks_path.clone(),
+            environment.clone(),
+        );
+        let snapshot = receiver.snapshot(&repository, &environment)?;
+        let existed = vec![true; request.commands.len()];
+        Ok(Self {
+            receiver,
+            id,
+            repository,
+            settings,
+            store,
+            hooks,
+            checked_out: CheckedOut::default(),
+            request,
+            existed,
+            channel,
+            surplus,
+            completes_thin_packs,
+            cancel,
+            snapshot,
+            quarantine: None,
+            ingested: None,
+            unreferenced: Vec::new(),
+            migrated: None,
+            server_fault: None,
+            environment,
+            hold: None,
+        })
+    }
+
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Looks which branches are checked out.
+    pub(super) fn look_at_worktrees(&mut self) -> Result<(), ReceiveError> {
+        let (disk, bare) = (self.repository.disk(), self.repository.is_bare());
+        self.checked_out = CheckedOut::look(disk, &self.store, bare)
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "reading HEAD", error))?;
+        Ok(())
+    }
+
+    /// What the checks of this push may ask.
+    pub(super) fn facts(&self) -> RepositoryFacts<'_> {
+        RepositoryFacts {
+            new: self.ingested.as_ref().map(|ingested| &ingested.objects),
+            old: &self.snapshot,
+            now: Box::new(|| self.receiver.snapshot(&self.repository, &self.environment)),
+        }
+    }
+
+    /// The ref's name on disk. A funny name stands for itself: it never gets that far.
+    pub(super) fn full_name(&self, command: &Command) -> BString {
+        let namespace = self.store.context().namespace.as_ref();
+        policy::ref_name(command)
+            .ok()
+            .and_then(|name| namespace?.expand(&name).ok())
+            .map_or_else(|| command.name.clone(), |name| name.as_bstr().to_owned())
+    }
+
+    pub(super) fn reject(&mut self, at: usize, reason: RejectReason) {
+        if let Some(command) = self.request.commands.get_mut(at) {
+            command.reject(reason);
+        }
+    }
+
+    /// Refuses all commands that nothing has been decided on.
+    pub(super) fn reject_pending(&mut self, reason: &RejectReason) {
+        for command in &mut self.request.commands {
+            command.reject(reason.clone());
+        }
+    }
+
+    /// Refuses all commands, whatever was decided: nothing was carried out yet.
+    pub(super) fn reject_all(&mut self, reason: &RejectReason) {
+        for command in &mut self.request.commands {
+            command.status = CommandStatus::Rejected(reason.clone());
+        }
+    }
+
+    pub(super) fn any_pending(&self) -> bool {
+        self.request.commands.iter().any(Command::is_pending)
+    }
+
+    /// Refuses what this version cannot do and git would: refs that a `proc-receive` hook has to
+    /// see, and history that would make this repository shallow (docs/PROTOCOL.md).
+    pub(super) fn reject_unsupported(&mut self) {
+        let brought = |id: &ObjectId| {
+            self.ingested.as_ref().is_some_and(|new| new.objects.kind(id).is_some())
+        };
+        // A border that was here before with its history makes nothing shallow: the client sends
+        // its commit again because it does not know that. Connectivity sees whether it is whole.
+        let is_new = |id: &ObjectId| !self.snapshot.contains(id).unwrap_or(false);
+        let makes_shallow = self.request.shallow.iter().any(|id| brought(id) && is_new(id));
+        for command in &mut self.request.commands {
+            if makes_shallow && !command.new.is_null() {
+                command.reject(RejectReason::ShallowUpdate);
+            }
+            if self.settings.wants_proc_receive(&command.name) {
+                let text = "receive.procReceiveRefs is not supported yet";
+                command.reject(RejectReason::Unsupported(text.into()));
+            }
+        }
+    }
+
+    /// Refuses commands for refs that the client may not see.
+    pub(super) fn reject_hidden(&mut self) {
+        for at in 0..self.request.commands.len() {
+            let Some(command) = self.request.commands.get(at) else { continue };
+            let full_name = self.full_name(command);
+            if self.settings.hidden.hides(Some(command.name.as_bstr()), full_name.as_bstr()) {
+                let deletion = command.new.is_null();
+                self.reject(
+                    at,
+                    if deletion { RejectReason::HiddenDelete } else { RejectReason::HiddenUpdate },
+                );
+            }
+        }
+    }
+
+    /// Runs `pre-receive`; false if it said no.
+    pub(super) fn run_pre_receive(&mut self) -> Result<bool, ReceiveError> {
+        let variables = self.quarantine.as_ref().map(Quarantine::environment);
+        let variables = variables.iter().flat_map(Environment::iter);
+        let variables =
+            variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let accepted = hook_calls::pre_receive(
+            &self.hooks,
+            &mut self.channel,
+            &self.request.commands,
+            variables,
+            &self.request.push_options,
+        )
+        .map_err(|error| ReceiveError::internal(Phase::Commit, "running 'pre-receive'", error))?;
+        if !accepted {
+            self.reject_pending(&RejectReason::PreReceiveDeclined);
+        }
+        Ok(accepted)
+    }
+
+    /// Runs `post-receive` and `post-update`.
+    pub(super) fn run_post_hooks(&mut self) -> Result<(), ReceiveError> {
+        let told: Vec<Told<'_>> = self
+            .request
+            .commands
+            .iter()
+            .zip(&self.existed)
+            .map(|(command, existed)| Told { command, existed: *existed })
+            .collect();
+        hook_calls::post(&self.hooks, &mut self.channel, &told, &self.request.push_options)
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "running the last hooks", error))
+    }
+
+    /// Sends the report, if the client asked for one.
+    pub(super) fn report(&mut self, unpack: Option<&ReceiveError>) {
+        let status = match unpack {
+            None => UnpackStatus::Ok,
+            Some(error) => UnpackStatus::Failed(error.client_text(self.id).into()),
+        };
+        let mut report = Vec::new();
+        let version = self.request.capabilities.report_status;
+        encode_report_status(&mut report, version, &status, &self.request.commands);
+        if !report.is_empty() {
+            self.channel.report(&report);
+        }
+    }
+
+    /// Stops before the commit if the client has gone or the server stops.
+    pub(super) fn stop_if_asked(&self) -> Result<(), ReceiveError> {
+        if self.channel.is_gone() {
+            let text = "the client went away before the commit";
+            return Err(ReceiveError::new(Fault::Disconnected, Phase::Commit, text));
+        }
+        if self.cancel.is_cancelled() {
+            let text = "the push was stopped before its commit; nothing was changed";
+            return Err(ReceiveError::new(cancelled(&self.cancel), Phase::Commit, text));
+        }
+        Ok(())
+    }
+
+    /// Hands what the log wants to know to the outcome, and takes a repository away again that
+    /// this push made and nothing landed in.
+    pub(super) fn tell(mut self, outcome: &mut PushOutcome) {
+        if let Some(ingested) = &self.ingested {
+            outcome.objects = ingested.object_count.into();
+            outcome.bytes = ingested.received_bytes;
+        }
+        let has_landed =
+            |command: &Command| command.status == CommandStatus::Done && !command.new.is_null();
+        let landed = self.request.commands.iter().any(has_landed);
+        drop(self.quarantine.take());
+        if let (Some(hold), false) = (self.hold.take(), landed) {
+            outcome.cleanup_fault = hold.remove_if_untouched().err().map(|e| e.to_string());
+        }
+        outcome.commands = self.request.commands;
+    }
+}
+
+/// Whose doing it is that a push was cancelled.
+pub(super) fn cancelled(cancel: &CancelToken) -> Fault {
+    if cancel.is_server_stopping() { Fault::Stopping } else { Fault::Disconnected }
+}

@@ -1,0 +1,259 @@
+//! What a repository's configuration says of pushes, read once for each.
+
+use super::ReceiveError;
+use crate::hooks::{Hook, Hooks};
+use crate::model::{Limit, UnpackLimit};
+use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
+use crate::repo::{ConfigError, Environment, GitConfig, Repository};
+use crate::report::{Fault, Phase};
+use bstr::{BString, ByteSlice};
+use std::path::PathBuf;
+
+/// The keys of git-config(1) that `receive-pack` consults, with git's defaults.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of git's of that type")]
+pub(super) struct PushSettings {
+    pub(super) unpack_limit: UnpackLimit,
+    pub(super) pack_bytes_max: Option<Limit>,
+    pub(super) deny_deletes: bool,
+    pub(super) deny_non_fast_forwards: bool,
+    pub(super) deny_current_branch: Deny,
+    pub(super) deny_delete_current: Deny,
+    pub(super) hidden: HiddenRefs,
+    pub(super) offers_atomic: bool,
+    pub(super) offers_ofs_delta: bool,
+    pub(super) offers_push_options: bool,
+    pub(super) hooks_path: Option<PathBuf>,
+    pub(super) reflog: ReflogCreation,
+    pub(super) ref_lock_timeout: LockTimeout,
+    pub(super) packed_refs_timeout: LockTimeout,
+    pub(super) writes_reverse_index: bool,
+    pub(super) threads: usize,
+    /// What the repository asks for and this version does not do, in words for the client.
+    pub(super) unsupported: Option<String>,
+    /// `receive.procReceiveRefs`, which hands refs to a hook this version does not run.
+    pub(super) proc_receive_refs: Vec<BString>,
+}
+
+/// The values of `receive.denyCurrentBranch` and `receive.denyDeleteCurrent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deny {
+    /// Nothing was said: refused, with advice.
+    Unset,
+    /// Allowed in silence.
+    Ignore,
+    /// Allowed with a warning.
+    Warn,
+    /// Refused.
+    Refuse,
+    /// The work tree would have to follow, which this version does not do.
+    UpdateInstead,
+}
+
+impl PushSettings {
+    /// Reads the settings. `bare` says whether reflogs are kept by default; `server` is the unpack
+    /// limit of the server for repositories that have none.
+    pub(super) fn read(
+        config: &GitConfig,
+        bare: bool,
+        server: UnpackLimit,
+    ) -> Result<Self, ConfigError> {
+        let flag = |key: &str, default: bool| Ok(config.boolean(key)?.unwrap_or(default));
+        let hidden = config.values_in_order(&["transfer.hiderefs", "receive.hiderefs"])?;
+        let timeout = |key: &str, default: i64| {
+            Ok(LockTimeout::from_milliseconds(config.integer(key)?.unwrap_or(default)))
+        };
+        Ok(Self {
+            unpack_limit: UnpackLimit::choose(
+                config.integer("receive.unpacklimit")?,
+                config.integer("transfer.unpacklimit")?,
+                server,
+            ),
+            pack_bytes_max: input_limit(config)?,
+            deny_deletes: flag("receive.denydeletes", false)?,
+            deny_non_fast_forwards: flag("receive.denynonfastforwards", false)?,
+            deny_current_branch: Deny::read(config, "receive.denycurrentbranch")?,
+            deny_delete_current: Deny::read(config, "receive.denydeletecurrent")?,
+            hidden: HiddenRefs::new(hidden.iter().map(|(_, pattern)| pattern)),
+            offers_atomic: flag("receive.advertiseatomic", true)?,
+            offers_ofs_delta: flag("repack.usedeltabaseoffset", true)?,
+            offers_push_options: flag("receive.advertisepushoptions", false)?,
+            hooks_path: config.path("core.hookspath")?,
+            reflog: ReflogCreation::choose(reflog(config)?, bare),
+            ref_lock_timeout: timeout("core.filesreflocktimeout", 100)?,
+            packed_refs_timeout: timeout("core.packedrefstimeout", 1000)?,
+            writes_reverse_index: flag("pack.writereverseindex", true)?,
+            threads: threads(config)?,
+            unsupported: unsupported(config)?,
+            proc_receive_refs: config
+                .strings("receive.procreceiverefs")?
+                .into_iter()
+                .map(ToOwned::to_owned)
+                .collect(),
+        })
+    }
+
+    /// Fails if the repository asks for something that this version does not do: half of it would
+    /// be worse than none. Asked before anything is read from the client.
+    pub(super) fn refuse_unsupported(
+        &self,
+        repository: &Repository,
+        phase: Phase,
+    ) -> Result<(), ReceiveError> {
+        let refuse = |text: &str| Err(ReceiveError::new(Fault::Unsupported, phase, text));
+        if let Some(text) = &self.unsupported {
+            return refuse(text);
+        }
+        let hooks = Hooks::new(
+            repository.disk().clone(),
+            repository.git_dir().to_owned(),
+            self.hooks_path.clone(),
+            Environment::empty(),
+        );
+        match hooks.find("reference-transaction") {
+            Ok(Some(Hook::Executable(_))) => refuse(
+                "the repository has a reference-transaction hook, which this server does not run \
+                 yet",
+            ),
+            Ok(_) => Ok(()),
+            Err(error) => Err(ReceiveError::internal(phase, "looking for hooks", error)),
+        }
+    }
+
+    /// Whether `receive.procReceiveRefs` hands this ref to the `proc-receive` hook. The letters in
+    /// front of the prefix, which say for which kinds of change, are not looked at: a ref that a
+    /// hook may have to see is left alone rather than changed behind its back.
+    pub(super) fn wants_proc_receive(&self, name: &[u8]) -> bool {
+        self.proc_receive_refs.iter().any(|pattern| {
+            let prefix = pattern.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+            let prefix = prefix.trim_end_with(|letter| letter == '/');
+            name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    }
+}
+
+impl Deny {
+    fn read(config: &GitConfig, key: &str) -> Result<Self, ConfigError> {
+        let Some(value) = config.string(key).ok().flatten() else {
+            return Ok(if config.entry(key).is_some() { Self::Refuse } else { Self::Unset });
+        };
+        Ok(match value.to_ascii_lowercase().as_slice() {
+            b"ignore" => Self::Ignore,
+            b"warn" => Self::Warn,
+            b"refuse" => Self::Refuse,
+            b"updateinstead" => Self::UpdateInstead,
+            _ if config.boolean(key)? == Some(true) => Self::Refuse,
+            _ => Self::Ignore,
+        })
+    }
+}
+
+fn input_limit(config: &GitConfig) -> Result<Option<Limit>, ConfigError> {
+    let value = config.integer("receive.maxinputsize")?.and_then(|value| u64::try_from(value).ok());
+    let limit = |value| Limit { name: "receive.maxInputSize", value, unit: "bytes" };
+    Ok(value.filter(|value| *value > 0).map(limit))
+}
+
+fn reflog(config: &GitConfig) -> Result<Option<ReflogCreation>, ConfigError> {
+    let key = "core.logallrefupdates";
+    if config.entry(key).is_none() {
+        return Ok(None);
+    }
+    if config
+        .string(key)
+        .is_ok_and(|value| value.is_some_and(|v| v.eq_ignore_ascii_case(b"always")))
+    {
+        return Ok(Some(ReflogCreation::Always));
+    }
+    Ok(config.boolean(key)?.map(
+        |on| {
+            if on { ReflogCreation::Normal } else { ReflogCreation::Never }
+        },
+    ))
+}
+
+/// `pack.threads`, 0 or unset for as many as the machine has; never more than those.
+fn threads(config: &GitConfig) -> Result<usize, ConfigError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = config.integer("pack.threads")?.and_then(|n| usize::try_from(n).ok());
+    Ok(wanted.filter(|wanted| *wanted > 0).map_or(cores, |wanted| wanted.min(cores)))
+}
+
+fn unsupported(config: &GitConfig) -> Result<Option<String>, ConfigError> {
+    let fsck = match config.boolean("receive.fsckobjects")? {
+        Some(set) => set,
+        None => config.boolean("transfer.fsckobjects")?.unwrap_or(false),
+    };
+    if fsck {
+        let text = "the repository asks for fsck on receipt (receive.fsckObjects or \
+                    transfer.fsckObjects), which this server does not do yet";
+        return Ok(Some(text.into()));
+    }
+    if config.boolean("receive.shallowupdate")? == Some(true) {
+        let text = "the repository asks for shallow updates (receive.shallowUpdate), which this \
+                    server does not do yet";
+        return Ok(Some(text.into()));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> PushSettings {
+        let config = GitConfig::from_text(text.as_bytes()).unwrap();
+        PushSettings::read(&config, true, UnpackLimit(50)).unwrap()
+    }
+
+    #[test]
+    fn receive_unpack_limit_wins_over_transfer_over_the_server() {
+        assert_eq!(settings("").unpack_limit, UnpackLimit(50));
+        assert_eq!(settings("[transfer]\nunpackLimit=7\n").unpack_limit, UnpackLimit(7));
+        let both = "[receive]\nunpackLimit=3\n[transfer]\nunpackLimit=7\n";
+        assert_eq!(settings(both).unpack_limit, UnpackLimit(3));
+    }
+
+    #[test]
+    fn deny_settings_know_words_and_booleans() {
+        let read = |value: &str| settings(&format!("[receive]\ndenyCurrentBranch{value}\n"));
+        assert_eq!(settings("").deny_current_branch, Deny::Unset);
+        assert_eq!(read("=warn").deny_current_branch, Deny::Warn);
+        assert_eq!(read("=IGNORE").deny_current_branch, Deny::Ignore);
+        assert_eq!(read("=false").deny_current_branch, Deny::Ignore);
+        assert_eq!(read("=true").deny_current_branch, Deny::Refuse);
+        assert_eq!(read("").deny_current_branch, Deny::Refuse);
+        assert_eq!(read("=updateInstead").deny_current_branch, Deny::UpdateInstead);
+    }
+
+    #[test]
+    fn a_size_of_zero_is_no_limit() {
+        assert_eq!(settings("[receive]\nmaxInputSize=0\n").pack_bytes_max, None);
+        let limit = settings("[receive]\nmaxInputSize=4k\n").pack_bytes_max.unwrap();
+        assert_eq!((limit.name, limit.value), ("receive.maxInputSize", 4096));
+    }
+
+    #[test]
+    fn what_is_not_done_yet_is_said() {
+        assert!(settings("[transfer]\nfsckObjects\n").unsupported.is_some());
+        let off = "[receive]\nfsckObjects=false\n[transfer]\nfsckObjects\n";
+        assert!(settings(off).unsupported.is_none());
+        assert!(settings("[receive]\nshallowUpdate\n").unsupported.is_some());
+    }
+
+    #[test]
+    fn proc_receive_refs_match_whole_components() {
+        let settings = settings("[receive]\nprocReceiveRefs=ad:refs/for/\n");
+        assert!(settings.wants_proc_receive(b"refs/for/main"));
+        assert!(settings.wants_proc_receive(b"refs/for"));
+        assert!(!settings.wants_proc_receive(b"refs/forge"));
+    }
+
+    #[test]
+    fn reflogs_know_always() {
+        let always = settings("[core]\nlogAllRefUpdates=always\n");
+        assert_eq!(always.reflog, ReflogCreation::Always);
+        assert_eq!(settings("[core]\nlogAllRefUpdates\n").reflog, ReflogCreation::Normal);
+        assert_eq!(settings("").reflog, ReflogCreation::Never);
+    }
+}

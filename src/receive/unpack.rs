@@ -1,0 +1,88 @@
+//! Steps 5 to 7: the quarantine, the snapshot, and the pack.
+
+use super::ReceiveError;
+use super::receiver::Receiver;
+use super::session::{Session, cancelled};
+use crate::ingest::{self, Blame, Destination, IngestError, IngestOptions};
+use crate::model::{CancelToken, Limits};
+use crate::repo::{Environment, Quarantine, Repository, object_directories};
+use crate::report::{Fault, Phase};
+use crate::snapshot::{ObjectSnapshot, Sources};
+use std::error::Error;
+use std::io::Read;
+
+impl Receiver {
+    /// What the repository has now.
+    pub(super) fn snapshot(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+    ) -> Result<ObjectSnapshot, ReceiveError> {
+        let internal = |error: Box<dyn Error + Send + Sync>| {
+            ReceiveError::internal(Phase::Request, "listing the objects", error)
+        };
+        let resolve = {
+            let (repository, environment) = (repository.clone(), environment.clone());
+            move || {
+                let directories = object_directories(&repository, &environment)?;
+                Ok(Sources { own: directories.own, alternates: directories.alternates })
+            }
+        };
+        let sources = resolve().map_err(|error: std::io::Error| internal(error.into()))?;
+        self.snapshots
+            .snapshot_resolving(&sources, repository.hash(), resolve)
+            .map_err(|error| internal(error.into()))
+    }
+}
+
+impl Session<'_> {
+    /// Reads the pack into a new quarantine.
+    pub(super) fn unpack(&mut self, input: &mut dyn Read) -> Result<(), ReceiveError> {
+        let mut quarantine = Quarantine::create(&self.repository).map_err(|error| {
+            ReceiveError::internal(Phase::Unpack, "creating the quarantine", error)
+        })?;
+        let destination = Destination {
+            disk: self.repository.disk().clone(),
+            objects_dir: quarantine.path().to_owned(),
+            permissions: self.repository.permissions(),
+            compression: self.repository.loose_compression(),
+        };
+        let options = IngestOptions {
+            hash: self.repository.hash(),
+            unpack_limit: self.settings.unpack_limit,
+            limits: Limits {
+                big_file_bytes: self.repository.big_file_bytes(),
+                ..self.receiver.limits().clone()
+            },
+            input_bytes_max: self.settings.pack_bytes_max.map_or(0, |limit| limit.value),
+            thin: self.completes_thin_packs,
+            surplus: self.surplus,
+            write_rev: self.settings.writes_reverse_index,
+            // Migration gives every pack its keep file.
+            keep: None,
+            threads: self.settings.threads,
+        };
+        let mut ingested =
+            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel)
+                .map_err(|error| unpack_failed(error, &self.cancel))?;
+        for (file, path) in ingested.files.drain(..) {
+            quarantine.adopt(file, path);
+        }
+        self.quarantine = Some(quarantine);
+        self.ingested = Some(ingested);
+        Ok(())
+    }
+}
+
+fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
+    let fault = match error.blame() {
+        Blame::BadPack => Fault::BadPack,
+        Blame::Disconnected => Fault::Disconnected,
+        Blame::Limit => Fault::Limit,
+        Blame::Cancelled => cancelled(cancel),
+        Blame::NoSpace | Blame::Server => {
+            return ReceiveError::internal(Phase::Unpack, "storing the pack", error);
+        }
+    };
+    ReceiveError::new(fault, Phase::Unpack, error.to_string()).with_source(error)
+}
