@@ -13,8 +13,11 @@
 //! floor 0  words   model
 //! ```
 
+pub mod access;
+pub mod auth;
 pub mod connectivity;
 pub mod hooks;
+pub mod http;
 pub mod ingest;
 pub mod links;
 pub mod model;

@@ -1,0 +1,14 @@
+//! Who may do what, as pure decisions: facts in, a verdict out.
+//!
+//! Guarantees the rules of anonymous access and of creating a repository by pushing to it, in one
+//! place, for any edge. Knows nothing of HTTP, of passwords, or of how a repository is read: the
+//! edge hands the facts in, and turns a [`Decision`] into the status of its protocol.
+
+mod local;
+mod rules;
+
+pub use local::{is_loopback_host, tells_of_proxy};
+pub use rules::{
+    Anonymous, Caller, Decision, Denial, Operation, Origin, Rules, Switches, UnknownAnonymous,
+    Unprotected, Wishes,
+};

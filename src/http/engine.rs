@@ -1,0 +1,42 @@
+//! What the edge asks of the job below it, as a port: the tests of the edge put a worker of their
+//! own behind it.
+
+use crate::receive::{Push, PushOutcome, ReceiveError, Receiver, Target};
+use crate::repo::{Disk, Environment};
+use std::io;
+
+/// Takes pushes. Both calls block.
+pub(super) trait Engine: Send + Sync + 'static {
+    /// The disk that repositories are opened on.
+    fn disk(&self) -> &Disk;
+
+    /// Writes the advertisement of `target`, without the preamble of HTTP.
+    fn advertise(
+        &self,
+        target: &Target,
+        environment: &Environment,
+        output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), ReceiveError>;
+
+    /// Takes one push from its first byte to its last hook.
+    fn receive(&self, push: Push<'_>) -> PushOutcome;
+}
+
+impl Engine for Receiver {
+    fn disk(&self) -> &Disk {
+        Self::disk(self)
+    }
+
+    fn advertise(
+        &self,
+        target: &Target,
+        environment: &Environment,
+        output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), ReceiveError> {
+        Self::advertise(self, target, environment, output)
+    }
+
+    fn receive(&self, push: Push<'_>) -> PushOutcome {
+        Self::receive(self, push)
+    }
+}

@@ -1,0 +1,160 @@
+//! Answers: their headers, and what is said when there is nothing else to say.
+//!
+//! Guarantees that no answer is cached on the way, and that none is HTML: git shows its user a
+//! refusal only if it is text/plain.
+
+use crate::access::Denial;
+use crate::report::{Phase, row};
+use axum::body::Body;
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+/// A request that is answered with a status and a line of text.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Credentials are missing or wrong.
+    Unauthenticated,
+    /// The rules say no.
+    Denied(Denial),
+    /// There is no such repository, or nothing at all at this path.
+    NotFound,
+    /// Git LFS, whose clients want JSON and take a 401 for a reason to forget passwords.
+    NoLfs,
+    /// The method is not one of those that are.
+    Method(&'static str),
+    /// A service that is neither of the two, or none named.
+    Service {
+        /// Whether any was named.
+        named: bool,
+    },
+    /// The body is of a type or coding that is not understood.
+    Media(String),
+    /// The server is full or stops.
+    Unavailable(&'static str),
+    /// A push or an advertisement that failed before anything was answered.
+    Failed {
+        /// The status.
+        status: StatusCode,
+        /// What the client may read.
+        text: String,
+    },
+}
+
+impl Refusal {
+    /// The refusal that the table of faults has for one.
+    pub(super) fn fault(fault: crate::report::Fault, phase: Phase, text: String) -> Self {
+        let status = StatusCode::from_u16(row(fault, phase).http_status);
+        Self::Failed { status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text }
+    }
+
+    /// The whole answer.
+    pub(super) fn into_response(self) -> Response<Body> {
+        match self {
+            Self::Unauthenticated => {
+                let mut response =
+                    text(StatusCode::UNAUTHORIZED, "authentication required, or failed");
+                response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+                response
+            }
+            Self::Denied(denial) => text(StatusCode::FORBIDDEN, &denial.to_string()),
+            Self::NotFound => text(StatusCode::NOT_FOUND, "repository not found"),
+            Self::NoLfs => {
+                let body = r#"{"message":"Git LFS is not served here"}"#;
+                let mut response = text(StatusCode::NOT_FOUND, body);
+                response.headers_mut().insert(CONTENT_TYPE, LFS);
+                response
+            }
+            Self::Method(allowed) => {
+                let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+            Self::Service { named: true } => text(StatusCode::FORBIDDEN, "no such service"),
+            Self::Service { named: false } => {
+                text(StatusCode::FORBIDDEN, "the dumb protocol is not served")
+            }
+            Self::Media(words) => text(StatusCode::UNSUPPORTED_MEDIA_TYPE, &words),
+            Self::Unavailable(words) => {
+                let mut response = text(StatusCode::SERVICE_UNAVAILABLE, words);
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+                response
+            }
+            Self::Failed { status, text: words } => text(status, &words),
+        }
+    }
+}
+
+/// A good answer of a service, about to be streamed.
+pub(super) fn stream(media_type: &'static str, body: Body) -> Response<Body> {
+    with_headers(StatusCode::OK, HeaderValue::from_static(media_type), body)
+}
+
+/// One line of plain text.
+fn text(status: StatusCode, words: &str) -> Response<Body> {
+    with_headers(status, HeaderValue::from_static(PLAIN), Body::from(format!("{words}\n")))
+}
+
+fn with_headers(status: StatusCode, media_type: HeaderValue, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(CONTENT_TYPE, media_type);
+    // The three of git http-backend.
+    headers.insert(EXPIRES, HeaderValue::from_static("Fri, 01 Jan 1980 00:00:00 GMT"));
+    headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"));
+    // A proxy that saves the answer up would swallow the keepalives.
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const LFS: HeaderValue = HeaderValue::from_static("application/vnd.git-lfs+json");
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"packhouse\"");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Operation;
+    use crate::report::Fault;
+
+    #[test]
+    fn every_refusal_is_plain_text_and_not_cached() {
+        let refusals = [
+            (Refusal::Unauthenticated, 401),
+            (Refusal::Denied(Denial::RepositoryClosed(Operation::Push)), 403),
+            (Refusal::NotFound, 404),
+            (Refusal::Method("POST"), 405),
+            (Refusal::Service { named: true }, 403),
+            (Refusal::Service { named: false }, 403),
+            (Refusal::Media("words".into()), 415),
+            (Refusal::Unavailable("full"), 503),
+            (Refusal::fault(Fault::Protocol, Phase::Request, "bad line".into()), 400),
+        ];
+        for (refusal, status) in refusals {
+            let response = refusal.into_response();
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+            assert_eq!(response.headers()[EXPIRES], "Fri, 01 Jan 1980 00:00:00 GMT");
+            assert_eq!(response.headers()[PRAGMA], "no-cache");
+            let cache = &response.headers()[CACHE_CONTROL];
+            assert_eq!(cache, "no-cache, max-age=0, must-revalidate");
+        }
+    }
+
+    #[test]
+    fn some_refusals_say_what_to_do() {
+        let response = Refusal::Unauthenticated.into_response();
+        assert_eq!(response.headers()[WWW_AUTHENTICATE], "Basic realm=\"packhouse\"");
+        assert_eq!(Refusal::Method("GET, HEAD").into_response().headers()[ALLOW], "GET, HEAD");
+        assert_eq!(Refusal::Unavailable("full").into_response().headers()[RETRY_AFTER], "10");
+        let lfs = Refusal::NoLfs.into_response();
+        assert_eq!(lfs.status(), 404);
+        assert_eq!(lfs.headers()[CONTENT_TYPE], "application/vnd.git-lfs+json");
+    }
+}

@@ -1,0 +1,161 @@
+//! What is served, under which rules, to how many at once; and steps 1 and 2 of a request: who
+//! asks, may they, and where is the repository.
+
+use super::engine::Engine;
+use super::environment::{BaseEnvironment, Requester};
+use super::headers;
+use super::locate::{Located, Root, Unusable};
+use super::push_log::{self, Subject};
+use super::reply::Refusal;
+use super::route::RepositoryPath;
+use super::service::Service;
+use super::stop::StopSignal;
+use crate::access::{Caller, Decision, Origin, Rules, Switches};
+use crate::auth::{Authenticator, Identity};
+use crate::model::PushId;
+use crate::receive::Target;
+use crate::report::{Fault, Phase, with_causes};
+use axum::http::request::Parts;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// What all requests share.
+pub(super) struct Site {
+    pub(super) root: Root,
+    pub(super) rules: Rules,
+    pub(super) authenticator: Authenticator,
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) environment: BaseEnvironment,
+    /// Permits for pushes.
+    pub(super) pushes: Arc<Semaphore>,
+    /// Permits for advertisements: one that does not fit the buffers on its way holds a thread
+    /// until its client has read it.
+    pub(super) advertisements: Arc<Semaphore>,
+    /// Permits for `git upload-pack`.
+    pub(super) fetches: Arc<Semaphore>,
+    /// How long anybody waits for anything to move.
+    pub(super) idle: Duration,
+    /// Bytes of a fetch request, inflated.
+    pub(super) fetch_request_bytes_max: u64,
+    pub(super) stop: StopSignal,
+}
+
+/// Somebody who may go on to ask for a repository.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) requester: Requester,
+    caller: Caller,
+    origin: Origin,
+}
+
+impl Site {
+    /// Finds out who asks, and turns away who may not ask at all. Says the same whether a
+    /// repository is there or not, and before anything of the body is read.
+    pub(super) async fn admit(
+        &self,
+        parts: &Parts,
+        peer: IpAddr,
+        service: Service,
+    ) -> Result<Admitted, Refusal> {
+        let user = match self.authenticator.identify(&parts.headers, peer).await {
+            Identity::User(user) => Some(user),
+            Identity::Unnamed => None,
+            Identity::Wrong => {
+                let address = peer.to_canonical().to_string();
+                tracing::info!(target: "packhouse::auth", address, "wrong credentials");
+                return Err(Refusal::Unauthenticated);
+            }
+        };
+        let can_authenticate = self.authenticator.can_authenticate(peer);
+        let caller =
+            if user.is_some() { Caller::Known } else { Caller::Unnamed { can_authenticate } };
+        let origin = headers::origin(parts);
+        granted(self.rules.admit(caller, service.operation(), origin))?;
+        let git_protocol = headers::git_protocol(&parts.headers);
+        let requester = Requester { user, address: peer, git_protocol };
+        Ok(Admitted { requester, caller, origin })
+    }
+
+    /// Finds the repository and asks it for its own word.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        place: &RepositoryPath,
+        service: Service,
+        admitted: &Admitted,
+    ) -> Result<Target, Refusal> {
+        let site = Arc::clone(self);
+        let wanted = place.clone();
+        let environment = self.environment.of(&admitted.requester);
+        let locating =
+            spawn_blocking(move || site.root.locate(site.engine.disk(), &wanted, &environment));
+        let located = locating.await.map_err(|_| bug())?;
+        let (target, switches) = match located.map_err(|error| unusable(&error))? {
+            Located::Existing(repository, switches) => (Target::Existing(repository), switches),
+            Located::Fresh(target)
+                if service == Service::ReceivePack && self.rules.create_on_push =>
+            {
+                (target, Switches::default())
+            }
+            Located::Fresh(_) | Located::Absent => return Err(Refusal::NotFound),
+        };
+        let Admitted { caller, origin, .. } = admitted;
+        granted(self.rules.permit(*caller, service.operation(), *origin, switches))?;
+        Ok(target)
+    }
+
+    /// Waits for its turn, among as many as the server takes on at once.
+    pub(super) async fn turn(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+        let waiting = timeout(self.idle, Arc::clone(of).acquire_owned());
+        match waiting.await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Refusal::Unavailable("too many requests at once, try again later")),
+        }
+    }
+}
+
+impl Admitted {
+    /// How the log names the request.
+    pub(super) fn subject(&self, place: &RepositoryPath) -> Subject {
+        Subject {
+            id: draw_push_id(),
+            repository: push_log::escaped(place.as_path().as_os_str().as_bytes()),
+            user: self.requester.user.clone(),
+            address: self.requester.address.to_canonical().to_string(),
+        }
+    }
+}
+
+/// Names a request. Names need to differ, not to be secret: the standard library's hash keys are
+/// random once a thread and counted up from there.
+fn draw_push_id() -> PushId {
+    PushId::new(RandomState::new().build_hasher().finish())
+}
+
+fn granted(decision: Decision) -> Result<(), Refusal> {
+    match decision {
+        Decision::Granted => Ok(()),
+        Decision::Challenged => Err(Refusal::Unauthenticated),
+        Decision::Denied(denial) => Err(Refusal::Denied(denial)),
+    }
+}
+
+fn unusable(error: &Unusable) -> Refusal {
+    let fault = error.fault();
+    let cause = with_causes(error);
+    tracing::warn!(cause, "repository cannot be served");
+    let text = match fault {
+        Fault::Unsupported => error.reason().to_string(),
+        _ => "internal error: this repository cannot be opened".to_owned(),
+    };
+    Refusal::fault(fault, Phase::Discovery, text)
+}
+
+fn bug() -> Refusal {
+    Refusal::fault(Fault::Internal, Phase::Discovery, "internal error".to_owned())
+}
