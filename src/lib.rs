@@ -15,6 +15,7 @@
 
 pub mod access;
 pub mod auth;
+pub mod cli;
 pub mod connectivity;
 pub mod hooks;
 pub mod http;

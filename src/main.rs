@@ -1,3 +1,5 @@
-//! The `packhouse` binary.
+//! The `packhouse` binary: hands its arguments to [`packhouse::cli`] and exits with its status.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    packhouse::cli::main()
+}
