@@ -1,0 +1,153 @@
+//! Counted work: what a push costs must depend on the push, not on the repository.
+//!
+//! The counts are those of the repository's own [`Disk`]: every open, listing, look, rename and
+//! flush below a repository goes through it.
+
+use crate::support::git;
+use crate::support::local::Local;
+use crate::support::objects::{Snapshot, ZERO, blob, entry, pack};
+use crate::support::request::Request;
+use packhouse::repo::{Counts, Disk, FlushPolicy};
+use std::path::{Path, PathBuf};
+
+/// A repository with this many packs of one blob each, and one commit on `refs/heads/main`.
+fn with_packs(directory: &Path, packs: usize) -> (PathBuf, Snapshot) {
+    let repository = git::init_bare(&directory.join(format!("r{packs}.git")));
+    git::run(&repository, &["config", "transfer.unpackLimit", "1"]);
+    let first = Snapshot::new("first\n", &[]);
+    for number in 1..packs {
+        let pack = pack(&[entry(&blob(format!("blob {number}\n")))]);
+        git::run_with_input(&repository, &["index-pack", "--stdin"], &pack);
+    }
+    git::run_with_input(&repository, &["index-pack", "--stdin"], &first.pack());
+    git::run(&repository, &["update-ref", "refs/heads/main", &first.id()]);
+    // A repository that was just created is held against removal; this one is old.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let head = std::fs::File::open(repository.join("HEAD")).unwrap();
+    head.set_times(std::fs::FileTimes::new().set_modified(old)).unwrap();
+    (repository, first)
+}
+
+fn next(number: usize, on: &Snapshot) -> Snapshot {
+    Snapshot::new(&format!("content {number}\n"), &[&on.id()])
+}
+
+fn update(old: &Snapshot, new: &Snapshot) -> Vec<u8> {
+    Request::new().command(&old.id(), &new.id(), "refs/heads/main").pack(new.pack()).bytes()
+}
+
+fn cost(local: &Local, push: impl FnOnce()) -> Counts {
+    let before = local.receiver.disk().counts();
+    push();
+    difference(local.receiver.disk().counts(), before)
+}
+
+fn difference(after: Counts, before: Counts) -> Counts {
+    Counts {
+        file_flushes: after.file_flushes - before.file_flushes,
+        directory_flushes: after.directory_flushes - before.directory_flushes,
+        creates: after.creates - before.creates,
+        renames: after.renames - before.renames,
+        links: after.links - before.links,
+        removes: after.removes - before.removes,
+        listings: after.listings - before.listings,
+        opens: after.opens - before.opens,
+        // A listing looks at each pack once: microseconds each, and not held to the budget.
+        stats: 0,
+    }
+}
+
+/// Lets the clock pass the grain within which a directory's stamp is not trusted.
+fn settle() {
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+}
+
+/// The costs of a warm kept push into a repository with this many packs.
+fn warm_cost(packs: usize) -> Counts {
+    let scratch = tempfile::tempdir().unwrap();
+    let (repository, first) = with_packs(scratch.path(), packs);
+    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    settle();
+    let second = next(2, &first);
+    local.push_ok(&repository, &update(&first, &second));
+    settle();
+    // The first push changed the directory; the second finds that and reads it again.
+    let third = next(3, &second);
+    local.push_ok(&repository, &update(&second, &third));
+    settle();
+    let fourth = next(4, &third);
+    let counts = cost(&local, || local.push_ok(&repository, &update(&third, &fourth)));
+    git::assert_sound(&repository);
+    counts
+}
+
+#[test]
+fn a_warm_push_costs_the_same_with_one_pack_and_with_a_thousand() {
+    let (few, many) = (warm_cost(1), warm_cost(1000));
+    assert_eq!(few, many);
+    println!("a warm kept push: {few:?}");
+}
+
+#[test]
+fn a_cold_push_opens_each_index_at_most_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let cold = |packs: usize| {
+        let (repository, first) = with_packs(scratch.path(), packs);
+        settle();
+        let local = Local::new(Disk::new(FlushPolicy::FULL));
+        let second = next(2, &first);
+        cost(&local, || local.push_ok(&repository, &update(&first, &second)))
+    };
+    let (few, many) = (cold(1), cold(300));
+    assert!(many.opens <= few.opens + 299, "{few:?} {many:?}");
+    assert_eq!(many.listings, few.listings);
+}
+
+#[test]
+fn twice_the_objects_cost_no_more_listings_flushes_or_opens() {
+    let scratch = tempfile::tempdir().unwrap();
+    let counts = |blobs: usize| {
+        let (repository, first) = with_packs(&scratch.path().join(blobs.to_string()), 1);
+        let local = Local::new(Disk::new(FlushPolicy::FULL));
+        settle();
+        let second = next(2, &first);
+        local.push_ok(&repository, &update(&first, &second));
+        settle();
+        let more: Vec<_> = (0..blobs).map(|n| entry(&blob(format!("more {n}\n")))).collect();
+        let third = next(3, &second);
+        let mut entries = more;
+        entries.extend([entry(&third.blob), entry(&third.tree), entry(&third.commit)]);
+        let request = Request::new()
+            .command(&second.id(), &third.id(), "refs/heads/main")
+            .pack(pack(&entries))
+            .bytes();
+        cost(&local, || local.push_ok(&repository, &request))
+    };
+    for blobs in ["300", "600"] {
+        std::fs::create_dir(scratch.path().join(blobs)).unwrap();
+    }
+    assert_eq!(counts(300), counts(600));
+}
+
+#[test]
+fn what_a_foreign_git_brings_is_seen_at_the_next_push() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (repository, first) = with_packs(scratch.path(), 20);
+    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    let second = next(2, &first);
+    local.push_ok(&repository, &update(&first, &second));
+    // A repack takes all the packs that the server knows away.
+    git::run(&repository, &["repack", "-adq"]);
+    let third = next(3, &second);
+    local.push_ok(&repository, &update(&second, &third));
+    // An object that only stock git brought is found without a thin base or a collision missing.
+    let foreign = next(4, &third);
+    git::run_with_input(&repository, &["index-pack", "--stdin"], &foreign.pack());
+    let request = Request::new()
+        .command(&third.id(), &foreign.id(), "refs/heads/main")
+        .command(ZERO, &foreign.id(), "refs/heads/other")
+        .pack(pack(&[]))
+        .bytes();
+    local.push_ok(&repository, &request);
+    git::assert_sound(&repository);
+}

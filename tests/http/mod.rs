@@ -1,0 +1,13 @@
+//! Raw requests against a real server: what a client may send, rightly and wrongly, and what it
+//! gets for it.
+
+mod access;
+mod bodies;
+mod configuration;
+mod discovery;
+mod lifecycle;
+mod paths;
+pub mod raw;
+pub mod server;
+mod tls;
+mod upload_pack;

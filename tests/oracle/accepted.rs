@@ -1,0 +1,96 @@
+//! Where packhouse differs from git on purpose. The reasons are in docs/PROTOCOL.md, which must
+//! name each.
+
+use super::observe::Observation;
+
+/// One accepted difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// `unpack <reason>` says what was wrong, not which helper process ended abnormally.
+    UnpackReason,
+    /// The words for a pack, a missing object or a request that is wrong are our own.
+    Diagnostics,
+    /// The advice about branches that are checked out or HEAD's is our own.
+    Advice,
+    /// An object that an alternate has is stored again, not skipped.
+    StoredAgain,
+    /// A tree's entries must be of the kind that their modes say.
+    KindsMatch,
+    /// An atomic push in which one ref is refused changes no ref, whatever the refusal.
+    AtomicIsAtomic,
+    /// Bytes after the pack are refused whatever the pack's size.
+    TrailingBytes,
+    /// A protocol fault is answered in words (band 3 or an ERR packet), where git says nothing.
+    FatalInWords,
+}
+
+/// All of them.
+pub const ALL: &[Accepted] = &[
+    Accepted::UnpackReason,
+    Accepted::Diagnostics,
+    Accepted::Advice,
+    Accepted::StoredAgain,
+    Accepted::KindsMatch,
+    Accepted::AtomicIsAtomic,
+    Accepted::TrailingBytes,
+    Accepted::FatalInWords,
+];
+
+impl Accepted {
+    /// The name docs/PROTOCOL.md uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnpackReason => "unpack-reason",
+            Self::Diagnostics => "diagnostics",
+            Self::Advice => "advice",
+            Self::StoredAgain => "stored-again",
+            Self::KindsMatch => "kinds-match",
+            Self::AtomicIsAtomic => "atomic-is-atomic",
+            Self::TrailingBytes => "trailing-bytes",
+            Self::FatalInWords => "fatal-in-words",
+        }
+    }
+
+    /// Takes what this difference covers out of an observation.
+    pub fn forgive(self, mut seen: Observation) -> Observation {
+        match self {
+            Self::UnpackReason => {
+                for line in &mut seen.answer.report {
+                    if line.starts_with("unpack ") && line != "unpack ok" {
+                        *line = "unpack (some reason)".into();
+                    }
+                }
+            }
+            Self::Diagnostics => {
+                seen.answer.messages = seen
+                    .answer
+                    .messages
+                    .lines()
+                    .filter(|line| {
+                        // git's progress shares the line with what ends it.
+                        let last = line.rsplit('\r').next().unwrap_or(line);
+                        !last.starts_with("error: ") && !last.starts_with("fatal: ")
+                    })
+                    .map(|line| format!("{line}\n"))
+                    .collect();
+            }
+            Self::Advice => {
+                let said = |line: &&str| {
+                    line.starts_with("error: refusing ") || line.starts_with("word of ")
+                };
+                let lines: Vec<&str> = seen.answer.messages.lines().filter(said).collect();
+                seen.answer.messages = lines.join("\n");
+            }
+            Self::StoredAgain => seen.loose = 0,
+            Self::TrailingBytes | Self::KindsMatch | Self::AtomicIsAtomic => {
+                seen = Observation::default();
+            }
+            Self::FatalInWords => {
+                seen.answer.fatal.clear();
+                seen.answer.complete = false;
+                seen.answer.report.clear();
+            }
+        }
+        seen
+    }
+}

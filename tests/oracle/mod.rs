@@ -1,0 +1,102 @@
+//! The same push through stock `git receive-pack` and through packhouse: the same report, refs,
+//! objects, reflogs and hooks.
+//!
+//! Every scenario runs four times: kept as a pack and unpacked loose, without hooks and with all
+//! four, which write down what they were given. Where packhouse differs on purpose, the scenario
+//! names an entry of [`accepted`], and only what that entry covers may differ.
+
+mod accepted;
+mod observe;
+mod scenarios;
+
+use accepted::Accepted;
+use observe::Observation;
+use std::path::Path;
+
+/// One push, and the repository it goes to.
+struct Scenario {
+    name: &'static str,
+    /// Makes the repository; an empty bare one is there already.
+    prepare: fn(&Path),
+    /// The bytes sent, given the repository.
+    request: fn(&Path) -> Vec<u8>,
+    accepted: &'static [Accepted],
+    /// Whether the answer is framed in bands.
+    banded: bool,
+}
+
+/// One of the four ways in which a scenario runs.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    unpack_limit: u32,
+    hooks: bool,
+}
+
+const VARIANTS: [Variant; 4] = [
+    Variant { unpack_limit: 1, hooks: false },
+    Variant { unpack_limit: 100, hooks: false },
+    Variant { unpack_limit: 1, hooks: true },
+    Variant { unpack_limit: 100, hooks: true },
+];
+
+#[test]
+fn packhouse_and_stock_git_agree() {
+    let scenarios = scenarios::all();
+    assert!(scenarios.len() >= 60, "{} scenarios", scenarios.len());
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let faults = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(scenario) = scenarios.get(at) else { break };
+                    for variant in VARIANTS {
+                        if let Some(fault) = compare(scenario, variant) {
+                            faults.lock().unwrap().push(fault);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut faults = faults.into_inner().unwrap();
+    faults.sort();
+    assert!(faults.is_empty(), "{} differences\n{}", faults.len(), faults.join("\n"));
+    println!(
+        "{} scenarios, {} accepted differences (docs/PROTOCOL.md)",
+        scenarios.len(),
+        accepted::ALL.len()
+    );
+}
+
+#[test]
+fn every_accepted_difference_is_documented_and_used() {
+    let document = include_str!("../../docs/PROTOCOL.md");
+    for accepted in accepted::ALL {
+        let name = accepted.name();
+        assert!(document.contains(&format!("`{name}`")), "docs/PROTOCOL.md does not name {name}");
+        let used = scenarios::all().iter().any(|scenario| scenario.accepted.contains(accepted));
+        assert!(used, "no scenario needs {name}");
+    }
+}
+
+fn compare(scenario: &Scenario, variant: Variant) -> Option<String> {
+    let git = observe::run(scenario, variant, &["git", "receive-pack"]);
+    let ours = observe::run(scenario, variant, &[env!("CARGO_BIN_EXE_packhouse"), "receive-pack"]);
+    let (git, ours) = scenario
+        .accepted
+        .iter()
+        .fold((git, ours), |(git, ours), accepted| (accepted.forgive(git), accepted.forgive(ours)));
+    difference(&git, &ours).map(|text| format!("--- {} ({variant:?})\n{text}", scenario.name))
+}
+
+fn difference(git: &Observation, ours: &Observation) -> Option<String> {
+    let mut text = String::new();
+    for ((name, git), (_, ours)) in git.parts().into_iter().zip(ours.parts()) {
+        if git != ours {
+            text.push_str(&format!("{name}\n  git:  {git:?}\n  ours: {ours:?}\n"));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}

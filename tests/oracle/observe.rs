@@ -1,0 +1,188 @@
+//! Runs one push through one receiver and writes down everything that can be seen of it.
+
+use super::{Scenario, Variant};
+use crate::support::answer::Answer;
+use crate::support::git;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What could be seen of a push.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    pub status: Option<i32>,
+    pub answer: Answer,
+    pub refs: String,
+    pub head: String,
+    pub objects: String,
+    pub packs: usize,
+    pub loose: usize,
+    pub leftovers: Vec<String>,
+    pub reflogs: String,
+    pub hooks: String,
+}
+
+impl Observation {
+    /// Each thing seen, by name.
+    pub fn parts(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("status", format!("{:?}", self.status)),
+            ("report", format!("{:#?}", self.answer.report)),
+            ("messages", self.answer.messages.clone()),
+            ("fatal", self.answer.fatal.clone()),
+            ("complete", self.answer.complete.to_string()),
+            ("refs", self.refs.clone()),
+            ("head", self.head.clone()),
+            ("objects", self.objects.clone()),
+            ("packs", self.packs.to_string()),
+            ("loose", self.loose.to_string()),
+            ("leftovers", format!("{:?}", self.leftovers)),
+            ("reflogs", self.reflogs.clone()),
+            ("hooks", self.hooks.clone()),
+        ]
+    }
+}
+
+/// Makes the repository, pushes, looks.
+pub fn run(scenario: &Scenario, variant: Variant, receiver: &[&str]) -> Observation {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = git::init_bare(&scratch.path().join("r.git"));
+    let limit = variant.unpack_limit.to_string();
+    git::run(&repository, &["config", "transfer.unpackLimit", &limit]);
+    git::run(&repository, &["config", "receive.autogc", "false"]);
+    if variant.hooks {
+        install_hooks(&repository);
+    }
+    (scenario.prepare)(&repository);
+    let request = (scenario.request)(&repository);
+    let (status, stdout) = push(receiver, &repository, &request);
+    observe(scenario, &repository, scratch.path(), status, &stdout)
+}
+
+fn push(receiver: &[&str], repository: &Path, request: &[u8]) -> (Option<i32>, Vec<u8>) {
+    let mut command = Command::new(receiver[0]);
+    git::isolate(&mut command);
+    let mut child = command
+        .args(&receiver[1..])
+        .arg("--stateless-rpc")
+        .arg(repository)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let request = request.to_vec();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&request)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    (output.status.code(), output.stdout)
+}
+
+fn observe(
+    scenario: &Scenario,
+    repository: &Path,
+    scratch: &Path,
+    status: Option<i32>,
+    stdout: &[u8],
+) -> Observation {
+    let mut answer =
+        if scenario.banded { Answer::from_bands(stdout) } else { Answer::from_plain(stdout) };
+    let scratch = scratch.canonicalize().unwrap().display().to_string();
+    answer.messages = without_progress(&answer.messages).replace(&scratch, "<scratch>");
+    let files = git::object_files(repository);
+    let is_loose = |name: &&String| name.len() == 41 && name.as_bytes()[2] == b'/';
+    Observation {
+        status,
+        answer,
+        refs: git::refs(repository),
+        head: fs::read_to_string(repository.join("HEAD")).unwrap(),
+        objects: git::object_ids(repository),
+        packs: files.iter().filter(|name| name.ends_with(".pack")).count(),
+        loose: files.iter().filter(is_loose).count(),
+        leftovers: leftovers(&files),
+        reflogs: reflogs(&repository.join("logs")),
+        hooks: hook_log(repository, &scratch),
+    }
+}
+
+fn leftovers(files: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = files
+        .iter()
+        .filter(|name| name.contains("tmp_") || name.ends_with(".keep") || name.ends_with(".lock"))
+        .cloned()
+        .collect();
+    found.sort();
+    found
+}
+
+/// Drops progress, which git shows by percent and only for kept packs.
+fn without_progress(text: &str) -> String {
+    text.split_inclusive('\n')
+        .filter(|line| {
+            let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or("");
+            !last.starts_with("Resolving deltas: ") && !last.starts_with("Unpacking objects: ")
+        })
+        .collect()
+}
+
+fn reflogs(directory: &Path) -> String {
+    let mut found = Vec::new();
+    collect_reflogs(directory, "", &mut found);
+    found.sort();
+    found.concat()
+}
+
+fn collect_reflogs(directory: &Path, prefix: &str, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type().unwrap().is_dir() {
+            collect_reflogs(&entry.path(), &name, found);
+        } else {
+            found.push(format!("{name}: {}", fs::read_to_string(entry.path()).unwrap()));
+        }
+    }
+}
+
+/// Hooks that write down their name, arguments, input and the variables git gives them, and say a
+/// word on both streams.
+fn install_hooks(repository: &Path) {
+    let text = r#"#!/bin/sh
+{
+    echo "== $0"
+    for argument; do echo "argument $argument"; done
+    sed 's/^/input /'
+    env | grep '^GIT_' | grep -v -e '^GIT_COMMITTER_' -e '^GIT_AUTHOR_' -e '^GIT_CONFIG_' \
+        -e '^GIT_TERMINAL_PROMPT=' -e '^GIT_EXEC_PATH=' | sort
+} >>hook.log
+echo "word of $0"
+echo "error of $0" >&2
+"#;
+    for name in ["pre-receive", "update", "post-receive", "post-update"] {
+        write_hook(repository, name, text);
+    }
+}
+
+/// Installs a hook.
+pub fn write_hook(repository: &Path, name: &str, text: &str) {
+    let path = repository.join("hooks").join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn hook_log(repository: &Path, scratch: &str) -> String {
+    let text = fs::read_to_string(repository.join("hook.log")).unwrap_or_default();
+    let text = text.replace(scratch, "<scratch>").replace("/./", "/");
+    // The name of the quarantine is drawn at random.
+    text.lines()
+        .map(|line| match line.split_once("tmp_objdir-incoming-") {
+            Some((before, _)) => format!("{before}tmp_objdir-incoming-…\n"),
+            None => format!("{line}\n"),
+        })
+        .collect()
+}

@@ -1,0 +1,339 @@
+//! Many pushers at once, on one repository, with stock git among them and at work beside them.
+//!
+//! Each test runs a number of rounds; `PACKHOUSE_RACE_ROUNDS` asks for another number than the
+//! few that an ordinary run has time for.
+
+use crate::support::answer::Answer;
+use crate::support::git;
+use crate::support::local::Local;
+use crate::support::objects::{Snapshot, ZERO, pack};
+use crate::support::request::Request;
+use packhouse::repo::{Disk, FlushPolicy};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const PUSHERS: usize = 20;
+
+fn rounds() -> usize {
+    std::env::var("PACKHOUSE_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+/// Who takes a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiver {
+    Packhouse,
+    StockGit,
+}
+
+struct Scene {
+    _scratch: tempfile::TempDir,
+    repository: PathBuf,
+    local: Local,
+    first: Snapshot,
+}
+
+fn scene() -> Scene {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = git::init_bare(&scratch.path().join("r.git"));
+    git::run(&repository, &["config", "receive.autogc", "false"]);
+    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    let first = Snapshot::new("first\n", &[]);
+    let request =
+        Request::new().command(ZERO, &first.id(), "refs/heads/main").pack(first.pack()).bytes();
+    local.push_ok(&repository, &request);
+    Scene { _scratch: scratch, repository, local, first }
+}
+
+impl Scene {
+    /// A commit that differs for each number.
+    fn commit(&self, number: usize) -> Snapshot {
+        Snapshot::new(&format!("{number}\n"), &[&self.first.id()])
+    }
+
+    fn push(&self, receiver: Receiver, request: &[u8]) -> Answer {
+        match receiver {
+            Receiver::Packhouse => {
+                let (_, heard) = self.local.push(&self.repository, request);
+                Answer::from_bands(&heard.bytes)
+            }
+            Receiver::StockGit => stock_push(&self.repository, request),
+        }
+    }
+
+    /// Pushes all requests at once and tells which commands were taken.
+    fn race(&self, requests: &[(Receiver, Vec<u8>)]) -> Vec<Answer> {
+        let barrier = Barrier::new(requests.len());
+        thread::scope(|scope| {
+            let running: Vec<_> = requests
+                .iter()
+                .map(|(receiver, request)| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        self.push(*receiver, request)
+                    })
+                })
+                .collect();
+            running.into_iter().map(|running| running.join().unwrap()).collect()
+        })
+    }
+
+    /// A creation of `name`, with objects of its own.
+    fn creation(&self, name: &str, number: usize) -> Vec<u8> {
+        let commit = self.commit(number);
+        Request::new().command(ZERO, &commit.id(), name).pack(commit.pack()).bytes()
+    }
+
+    fn delete(&self, name: &str) {
+        git::run(&self.repository, &["update-ref", "-d", name]);
+    }
+}
+
+fn stock_push(repository: &Path, request: &[u8]) -> Answer {
+    let mut command = Command::new("git");
+    git::isolate(&mut command);
+    let mut child = command
+        .args(["receive-pack", "--stateless-rpc"])
+        .arg(repository)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    drop(stdin.write_all(request));
+    drop(stdin);
+    Answer::from_bands(&child.wait_with_output().unwrap().stdout)
+}
+
+fn taken(answers: &[Answer]) -> usize {
+    answers.iter().filter(|answer| answer.report.iter().any(|line| line.starts_with("ok "))).count()
+}
+
+/// Half of the pushers through stock git, if asked for.
+fn receiver(number: usize, mixed: bool) -> Receiver {
+    if mixed && number % 2 == 1 { Receiver::StockGit } else { Receiver::Packhouse }
+}
+
+#[test]
+fn twenty_pushers_to_twenty_branches_are_all_taken() {
+    let scene = scene();
+    for round in 0..rounds() {
+        let requests: Vec<_> = (0..PUSHERS)
+            .map(|number| {
+                let name = format!("refs/heads/r{round}/b{number}");
+                (Receiver::Packhouse, scene.creation(&name, round * PUSHERS + number))
+            })
+            .collect();
+        let answers = scene.race(&requests);
+        assert_eq!(taken(&answers), PUSHERS, "round {round}: {answers:?}");
+    }
+    git::assert_sound(&scene.repository);
+}
+
+#[test]
+fn of_twenty_creators_of_one_branch_exactly_one_is_taken() {
+    one_creator_wins(&scene(), false);
+}
+
+#[test]
+fn of_twenty_creators_half_through_stock_git_exactly_one_is_taken() {
+    one_creator_wins(&scene(), true);
+}
+
+#[test]
+fn exactly_one_creator_is_taken_beside_a_hundred_thousand_packed_refs() {
+    let scene = scene();
+    pack_many_refs(&scene, 100_000);
+    one_creator_wins(&scene, false);
+    one_kind_wins(&scene, false);
+}
+
+#[test]
+fn of_a_branch_and_one_below_it_exactly_one_kind_is_taken() {
+    one_kind_wins(&scene(), false);
+}
+
+#[test]
+fn of_a_branch_and_one_below_it_half_through_stock_git_one_kind_is_taken() {
+    one_kind_wins(&scene(), true);
+}
+
+#[test]
+fn pushes_go_on_while_stock_git_packs_refs_and_objects() {
+    let scene = scene();
+    beside_stock_git(&scene, || {
+        for round in 0..rounds() {
+            let requests: Vec<_> = (0..PUSHERS)
+                .map(|number| {
+                    let name = format!("refs/heads/r{round}/b{number}");
+                    (Receiver::Packhouse, scene.creation(&name, round * PUSHERS + number))
+                })
+                .collect();
+            let answers = scene.race(&requests);
+            assert_eq!(taken(&answers), PUSHERS, "round {round}: {answers:?}");
+        }
+        one_creator_wins(&scene, false);
+        one_kind_wins(&scene, false);
+    });
+    let refs = git::refs(&scene.repository);
+    for round in 0..rounds() {
+        for number in 0..PUSHERS {
+            let id = scene.commit(round * PUSHERS + number).id();
+            let line = format!("{id} refs/heads/r{round}/b{number}");
+            assert!(refs.lines().any(|found| found == line), "{line} is lost");
+        }
+    }
+    git::assert_sound(&scene.repository);
+}
+
+fn one_creator_wins(scene: &Scene, mixed: bool) {
+    for round in 0..rounds() {
+        let requests: Vec<_> = (0..PUSHERS)
+            .map(|number| {
+                let request = scene.creation("refs/heads/one", round * PUSHERS + number);
+                (receiver(number, mixed), request)
+            })
+            .collect();
+        let answers = scene.race(&requests);
+        assert_eq!(taken(&answers), 1, "round {round}: {answers:?}");
+        scene.delete("refs/heads/one");
+    }
+    git::assert_sound(&scene.repository);
+}
+
+fn one_kind_wins(scene: &Scene, mixed: bool) {
+    for round in 0..rounds() {
+        let requests: Vec<_> = (0..PUSHERS)
+            .map(|number| {
+                let below = format!("refs/heads/q/x{number}");
+                // Pairs, so that both kinds go through both receivers.
+                let name = if number / 2 % 2 == 0 { "refs/heads/q" } else { below.as_str() };
+                (receiver(number, mixed), scene.creation(name, round * PUSHERS + number))
+            })
+            .collect();
+        let answers = scene.race(&requests);
+        let refs = git::refs(&scene.repository);
+        let above = refs.lines().filter(|line| line.ends_with(" refs/heads/q")).count();
+        let below: Vec<&str> = refs
+            .lines()
+            .filter_map(|line| line.split_once(' ').map(|(_, name)| name))
+            .filter(|name| name.starts_with("refs/heads/q/"))
+            .collect();
+        assert_eq!(above == 1, below.is_empty(), "round {round}: {refs}");
+        assert_eq!(taken(&answers), above + below.len(), "round {round}: {answers:?}");
+        if above == 1 {
+            scene.delete("refs/heads/q");
+        }
+        for name in below {
+            scene.delete(name);
+        }
+    }
+    git::assert_sound(&scene.repository);
+}
+
+fn pack_many_refs(scene: &Scene, count: usize) {
+    // packed-refs is written directly: a hundred thousand loose refs would take a minute.
+    let id = scene.first.id();
+    let mut lines: Vec<String> =
+        (0..count).map(|number| format!("{id} refs/tags/many/t{number}\n")).collect();
+    lines.push(format!("{id} refs/heads/main\n"));
+    lines.sort_by(|a, b| a[41..].cmp(&b[41..]));
+    let text = format!("# pack-refs with: peeled fully-peeled sorted \n{}", lines.concat());
+    std::fs::write(scene.repository.join("packed-refs"), text).unwrap();
+    assert_eq!(git::refs(&scene.repository).lines().count(), count + 1);
+}
+
+/// Runs `work` while `git gc`, `git repack` and `git pack-refs` run in loops.
+fn beside_stock_git(scene: &Scene, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let loops: [&[&str]; 3] = [&["gc", "-q"], &["repack", "-adq"], &["pack-refs", "--all"]];
+    thread::scope(|scope| {
+        for arguments in loops {
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // They meet each other's locks; that is theirs to report.
+                    git::try_run(&scene.repository, arguments);
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+#[test]
+fn a_push_whose_body_is_slow_holds_nobody_else_up() {
+    let scene = scene();
+    let slow = scene.creation("refs/heads/slow", 1000);
+    let (feed, body) = std::io::pipe().map(|(reader, writer)| (writer, reader)).unwrap();
+    thread::scope(|scope| {
+        let scene = &scene;
+        let running = scope.spawn(move || {
+            let mut body = body;
+            scene.local.push_from(&scene.repository, &mut body).1
+        });
+        let mut feed = feed;
+        let half = slow.len() / 2;
+        feed.write_all(&slow[..half]).unwrap();
+        // While the first waits for the rest of its body, ten others come and go.
+        let requests: Vec<_> = (0..10)
+            .map(|number| {
+                let name = format!("refs/heads/quick{number}");
+                (Receiver::Packhouse, scene.creation(&name, number))
+            })
+            .collect();
+        assert_eq!(taken(&scene.race(&requests)), 10);
+        assert!(!running.is_finished());
+        feed.write_all(&slow[half..]).unwrap();
+        drop(feed);
+        let answer = Answer::from_bands(&running.join().unwrap().bytes);
+        assert_eq!(answer.of("refs/heads/slow"), "ok refs/heads/slow");
+    });
+    git::assert_sound(&scene.repository);
+}
+
+#[test]
+fn three_thousand_refs_in_one_push_pass_a_hook_that_reads_nothing() {
+    let scene = scene();
+    let hook = scene.repository.join("hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\nexit 0\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, mode).unwrap();
+    let names = (0..3000).map(|number| format!("refs/tags/v{number}"));
+    let request =
+        names.fold(Request::new(), |request, name| request.command(ZERO, &scene.first.id(), name));
+    scene.local.push_ok(&scene.repository, &request.pack(pack(&[])).bytes());
+    assert_eq!(git::refs(&scene.repository).lines().count(), 3001);
+}
+
+#[test]
+fn an_empty_pack_creates_many_refs_at_once_beside_others() {
+    let scene = scene();
+    let many = |prefix: &str| {
+        let mut request = Request::new();
+        for number in 0..400 {
+            let name = format!("refs/tags/{prefix}/t{number}");
+            request = request.command(ZERO, &scene.first.id(), name);
+        }
+        request.pack(pack(&[])).bytes()
+    };
+    let requests: Vec<_> =
+        (0..4).map(|number| (Receiver::Packhouse, many(&format!("p{number}")))).collect();
+    let answers = scene.race(&requests);
+    for answer in &answers {
+        answer.assert_all_ok();
+    }
+    assert_eq!(git::refs(&scene.repository).lines().count(), 1601);
+    git::assert_sound(&scene.repository);
+}
