@@ -3,7 +3,7 @@
 //! The steps for one ref, each durable before what builds on it:
 //!
 //! ```text
-//! write and flush the new value       tmp_ref_XXXXXX
+//! write and flush the new value       tmp_ref_ and six letters
 //! lock                                link it as <ref>.lock
 //! compare, look for name conflicts    <ref>, then packed-refs
 //! move                                rename the value to <ref>
