@@ -11,6 +11,7 @@ use super::stores::Stores;
 use super::verdict::Verdicts;
 use crate::links::{Link, NewObjects};
 use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Connectivity<'_> {
         let wanted_commits = wants.all_commits(&history)?;
         history.prove(&wanted_commits, refs)?;
         let history = &history;
-        let proven = self.walk_beside(stores, history, &wants, &old_values)?;
+        let proven = walk_beside(stores, history, &wants, &old_values)?;
         let mut closure = Closure::new(stores, history, self.shallow, &proven);
         let is_sound = self.new.kinds_agree() && !self.new.has_malformed();
         let tips: Vec<_> = if is_sound && prove_rest(&mut closure, history, &wants)? {
@@ -77,35 +78,34 @@ impl Connectivity<'_> {
         }
         Ok(Verdicts { tips, unreferenced })
     }
+}
 
-    /// Finds trees and blobs in the trees of complete commits: of those on which the push builds,
-    /// then of the old values, on which a rewritten history does not build.
-    fn walk_beside(
-        &self,
-        stores: &Stores<'_>,
-        history: &History<'_>,
-        wants: &Wants,
-        old_values: &[ObjectId],
-    ) -> Result<Vec<Link>, ConnectivityError> {
-        let mut beside = Beside::new(stores, wants.contents.iter().copied().collect());
-        let is_new_tree = |id: &ObjectId| stores.new_kind(id) == Some(ObjectKind::Tree);
-        let roots = self.new.commits().iter().map(|commit| commit.tree).filter(is_new_tree);
-        let roots: BTreeSet<_> = roots.collect();
-        let mut seen = HashSet::new();
-        for bases in [&wants.commits[..], old_values] {
-            if beside.is_done() {
-                break;
-            }
-            let mut trees = BTreeSet::new();
-            for id in bases.iter().filter(|id| history.is_complete(id) && seen.insert(**id)) {
-                trees.extend(history.commits().tree(id)?);
-            }
-            if !trees.is_empty() {
-                beside.walk(roots.clone(), trees)?;
-            }
+/// Finds trees and blobs in the trees of complete commits: of those on which the push builds,
+/// then of the old values, on which a rewritten history does not build.
+fn walk_beside(
+    stores: &Stores<'_>,
+    history: &History<'_>,
+    wants: &Wants,
+    old_values: &[ObjectId],
+) -> Result<Vec<Link>, ConnectivityError> {
+    let mut beside = Beside::new(stores, wants.contents.iter().copied().collect());
+    let mut seen = HashSet::new();
+    for bases in [&wants.commits[..], old_values] {
+        if beside.is_done() {
+            break;
         }
-        Ok(beside.into_proven())
+        let is_base = |id: &&ObjectId| history.is_complete(id) && seen.insert(**id);
+        let mut bases: Vec<_> = bases.iter().filter(is_base).collect();
+        bases.sort_unstable_by_key(|id| Reverse((history.rank(id), **id)));
+        let mut trees = Vec::new();
+        for id in bases {
+            trees.extend(history.commits().tree(id)?);
+        }
+        if !trees.is_empty() {
+            beside.walk(trees)?;
+        }
     }
+    Ok(beside.into_proven())
 }
 
 /// Proves what refs do not, object by object; false at the first that is not complete.

@@ -74,8 +74,14 @@ impl Store {
                 new.add_malformed();
                 continue;
             };
-            for link in named {
-                new.name(&link.id, link.kind);
+            if *kind == ObjectKind::Tree {
+                for entry in links::tree(data, hash) {
+                    new.name_entry(&entry.unwrap());
+                }
+            } else {
+                for link in named {
+                    new.name(&link.id, link.kind);
+                }
             }
             if *kind == ObjectKind::Commit {
                 let commit = links::commit(data, hash).unwrap();

@@ -78,6 +78,11 @@ impl<'a> History<'a> {
         self.complete.contains(id)
     }
 
+    /// How young a commit is, if it was ever wanted.
+    pub(super) fn rank(&self, id: &ObjectId) -> Option<Rank> {
+        self.ranks.get(id).copied()
+    }
+
     /// The wanted commits, and their ancestors, to which no ref is known to lead: the oldest
     /// first.
     pub(super) fn unproven(&self) -> impl Iterator<Item = &ObjectId> {

@@ -142,9 +142,7 @@ impl Collector {
             self.objects.add_malformed();
             return false;
         };
-        if let Some(kind) = entry.kind() {
-            self.objects.name(entry.id, kind);
-        }
+        self.objects.name_entry(entry);
         true
     }
 

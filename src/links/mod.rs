@@ -12,9 +12,11 @@ mod link;
 mod new_objects;
 mod tag;
 mod tree;
+mod tree_names;
 
 pub use commit::{CommitLinks, commit};
 pub use link::{Link, LinkError, Links, links};
 pub use new_objects::{NewCommit, NewObjects};
 pub use tag::{TagTarget, tag};
 pub use tree::{TreeEntries, TreeEntry, tree};
+pub use tree_names::TreeNames;

@@ -4,18 +4,52 @@
 //! id once, however often it is named. It does not judge: an object of the wrong kind is told
 //! apart from a missing one by whoever asks.
 
-use super::Link;
+use super::{Link, TreeEntry, TreeNames};
 use crate::model::{ObjectId, ObjectKind, oid};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 /// The objects of one push with their links.
 #[derive(Clone, Debug, Default)]
 pub struct NewObjects {
     kinds: HashMap<ObjectId, ObjectKind>,
-    named: HashMap<ObjectId, Kinds>,
+    named: HashMap<ObjectId, Named>,
+    /// Further names of trees that stand under more than one.
+    other_names: OtherNames,
     commits: Vec<NewCommit>,
     malformed: bool,
+}
+
+/// How an id is named.
+#[derive(Clone, Copy, Debug, Default)]
+struct Named {
+    kinds: Kinds,
+    /// The name that it stands under, if it is a tree in a tree. Bytes, for a small table.
+    name: Option<NameBytes>,
+}
+
+/// A name as [`TreeNames`] knows it, without alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NameBytes([u8; 2]);
+
+/// The names of trees that stand under several.
+#[derive(Clone, Debug, Default)]
+struct OtherNames {
+    pairs: HashSet<(ObjectId, u16)>,
+    /// There were too many to keep.
+    is_full: bool,
+}
+
+/// LIMIT: further names that are kept; with more, every name is taken to be that of a new tree.
+const OTHER_NAMES_MAX: usize = 1 << 16;
+
+impl OtherNames {
+    fn add(&mut self, id: ObjectId, name: u16) {
+        self.is_full |= self.pairs.len() >= OTHER_NAMES_MAX;
+        if !self.is_full {
+            self.pairs.insert((id, name));
+        }
+    }
 }
 
 /// A commit of the push: what leads from it to the trees that are there already.
@@ -67,18 +101,29 @@ impl NewObjects {
     /// Notes that some object of the push names `id` and takes it for `kind`; true if that is
     /// news, so that the caller can hold the number of names to a limit.
     pub fn name(&mut self, id: &oid, kind: ObjectKind) -> bool {
-        match self.named.entry(id.to_owned()) {
-            Entry::Occupied(mut kinds) => {
-                kinds.get_mut().add(kind);
-                false
-            }
-            Entry::Vacant(place) => {
-                let mut kinds = Kinds::default();
-                kinds.add(kind);
-                place.insert(kinds);
-                true
+        self.note(id, kind, None)
+    }
+
+    /// Notes what an entry of a tree of the push names, unless that is a gitlink.
+    pub fn name_entry(&mut self, entry: &TreeEntry<'_>) {
+        let Some(kind) = entry.kind() else { return };
+        let name = (kind == ObjectKind::Tree).then(|| TreeNames::key(entry.name));
+        self.note(entry.id, kind, name);
+    }
+
+    fn note(&mut self, id: &oid, kind: ObjectKind, name: Option<u16>) -> bool {
+        let (named, is_new) = match self.named.entry(id.to_owned()) {
+            Entry::Occupied(place) => (place.into_mut(), false),
+            Entry::Vacant(place) => (place.insert(Named::default()), true),
+        };
+        named.kinds.add(kind);
+        if let Some(name) = name {
+            let bytes = NameBytes(name.to_ne_bytes());
+            if *named.name.get_or_insert(bytes) != bytes {
+                self.other_names.add(id.to_owned(), name);
             }
         }
+        is_new
     }
 
     /// Notes a commit; its tree and parents still have to be [named](Self::name).
@@ -102,9 +147,35 @@ impl NewObjects {
         self.kinds.extend(other.kinds);
         self.commits.extend(other.commits);
         self.malformed |= other.malformed;
-        for (id, kinds) in other.named {
-            self.named.entry(id).or_default().0 |= kinds.0;
+        self.other_names.is_full |= other.other_names.is_full;
+        for (id, name) in other.other_names.pairs {
+            self.other_names.add(id, name);
         }
+        for (id, theirs) in other.named {
+            let ours = self.named.entry(id).or_default();
+            ours.kinds.0 |= theirs.kinds.0;
+            if let Some(name) = theirs.name
+                && *ours.name.get_or_insert(name) != name
+            {
+                self.other_names.add(id, u16::from_ne_bytes(name.0));
+            }
+        }
+    }
+
+    /// The names under which trees that the push brings stand in others that it brings.
+    pub fn tree_names(&self) -> TreeNames {
+        if self.other_names.is_full {
+            return TreeNames::all();
+        }
+        let is_tree = |id: &ObjectId| self.kind(id) == Some(ObjectKind::Tree);
+        let first = |(id, named): (&ObjectId, &Named)| {
+            named.name.filter(|_| is_tree(id)).map(|name| u16::from_ne_bytes(name.0))
+        };
+        let mut names = TreeNames::default();
+        names.extend(self.named.iter().filter_map(first));
+        let others = self.other_names.pairs.iter();
+        names.extend(others.filter(|(id, _)| is_tree(id)).map(|(_, name)| *name));
+        names
     }
 
     /// The kind of an object that the push brings.
@@ -142,13 +213,13 @@ impl NewObjects {
         self.named
             .iter()
             .filter(|(id, _)| !self.kinds.contains_key(*id))
-            .flat_map(|(id, kinds)| kinds.iter().map(|kind| Link { id: *id, kind }))
+            .flat_map(|(id, named)| named.kinds.iter().map(|kind| Link { id: *id, kind }))
     }
 
     /// Whether every link inside the push names the kind that the object has.
     pub fn kinds_agree(&self) -> bool {
-        self.named.iter().all(|(id, kinds)| {
-            self.kinds.get(id).is_none_or(|actual| kinds.iter().all(|kind| kind == *actual))
+        self.named.iter().all(|(id, named)| {
+            self.kinds.get(id).is_none_or(|actual| named.kinds.iter().all(|kind| kind == *actual))
         })
     }
 }
@@ -190,6 +261,45 @@ mod tests {
         objects.insert(id(1), ObjectKind::Tree);
         objects.name(&id(1), ObjectKind::Blob);
         assert!(!objects.kinds_agree());
+    }
+
+    fn entry<'a>(id: &'a oid, mode: u32, name: &'a str) -> TreeEntry<'a> {
+        TreeEntry { mode_digits: b"", mode, name: name.into(), id }
+    }
+
+    #[test]
+    fn the_names_of_new_trees_are_known_and_no_others() {
+        let (new, old, file) = (id(1), id(2), id(3));
+        let mut objects = NewObjects::new();
+        objects.name_entry(&entry(&new, 0o40_000, "new"));
+        objects.name_entry(&entry(&old, 0o40_000, "old"));
+        objects.name_entry(&entry(&file, 0o100_644, "file"));
+        objects.insert(new, ObjectKind::Tree);
+        objects.insert(file, ObjectKind::Blob);
+        let mut other = NewObjects::new();
+        other.name_entry(&entry(&new, 0o40_000, "also"));
+        other.name_entry(&entry(&new, 0o40_000, "again"));
+        objects.absorb(other);
+        let names = objects.tree_names();
+        let has = |name: &str| names.contains(name.into());
+        assert!(has("new") && has("also") && has("again"));
+        assert!(!has("old") && !has("file"));
+    }
+
+    #[test]
+    fn with_too_many_names_of_trees_every_name_is_one() {
+        let mut objects = NewObjects::new();
+        let names: Vec<_> = (0..70_000).map(|n| format!("{n}")).collect();
+        for tree in [1, 2] {
+            for name in &names {
+                let (mode_digits, mode) = (&b"40000"[..], 0o40_000);
+                let (name, id) = (name.as_str().into(), &*id(tree));
+                objects.name_entry(&TreeEntry { mode_digits, mode, name, id });
+            }
+        }
+        assert!(objects.tree_names().contains("any".into()));
+        assert!(objects.other_names.pairs.len() <= OTHER_NAMES_MAX);
+        assert_eq!(objects.named_len(), 2);
     }
 
     #[test]
