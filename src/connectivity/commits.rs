@@ -49,6 +49,9 @@ impl Rank {
     /// The generation of commits that the graph does not know.
     const OUTSIDE: u32 = u32::MAX;
 
+    /// No commit is younger.
+    pub(super) const YOUNGEST: Self = Self { generation: u32::MAX, date: u64::MAX };
+
     /// Whether the commit-graph vouches for the rank.
     pub(super) fn is_exact(self) -> bool {
         self.generation != Self::OUTSIDE

@@ -30,10 +30,12 @@
 //! | `check` | the order of proofs, and the verdicts |
 //! | `history` | which commits a visible ref leads to |
 //! | `beside` | new trees walked beside those of complete commits |
+//! | `ancestry` | whether one commit is an ancestor of another |
 //! | `closure` | the exact walk, for what nothing cheaper proves and for the blame |
 //! | `commits`, `stores`, `source`, `from_snapshot` | where commits, objects and refs are read |
 //! | `commit_graph` | a reader of commit-graph files |
 
+mod ancestry;
 mod beside;
 mod check;
 mod closure;
@@ -53,6 +55,7 @@ mod corpus;
 #[cfg(test)]
 mod tests;
 
+pub use ancestry::Ancestry;
 pub use check::Connectivity;
 pub use error::ConnectivityError;
 pub use source::{LazySource, ObjectSource, RefValues, SourceError};

@@ -5,7 +5,7 @@ use crate::model::{HashKind, ObjectId};
 use crate::refs::{AdvertisedRef, advertised};
 use crate::repo::{Environment, Repository};
 use crate::report::{Fault, Phase};
-use crate::wire::{AdvertisementEncoder, ProtocolVersion, ServerCapabilities};
+use crate::wire::{AdvertisementEncoder, ProtocolVersion};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -27,7 +27,9 @@ pub(super) fn advertise(
     let repository = match target {
         Target::Existing(repository) => repository,
         Target::Fresh { .. } => {
-            let offered = ServerCapabilities::new(HashKind::Sha1, receiver.agent());
+            let settings = receiver.fresh_settings(environment)?;
+            settings.refuse_unsupported_keys(Phase::Discovery)?;
+            let offered = receiver.offer(HashKind::Sha1, &settings);
             AdvertisementEncoder::begin(&mut buffer, version, &offered).finish(&mut buffer, []);
             return output(&buffer).map_err(client_gone);
         }
@@ -37,7 +39,7 @@ pub(super) fn advertise(
     let store = receiver.ref_store(repository, &settings, environment)?;
     let listed = advertised(&store, &settings.hidden)
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
-    let offered = receiver.offer(repository, &settings);
+    let offered = receiver.offer(repository.hash(), &settings);
     let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
     for line in &listed.lines {
         match line {

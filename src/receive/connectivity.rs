@@ -2,7 +2,10 @@
 
 use super::ReceiveError;
 use super::session::{Session, cancelled};
-use crate::connectivity::{Connectivity, ConnectivityError, LazySource, RefValues, SourceError};
+use crate::connectivity::commit_graph::CommitGraph;
+use crate::connectivity::{
+    Ancestry, Connectivity, ConnectivityError, LazySource, RefValues, SourceError,
+};
 use crate::links::NewObjects;
 use crate::model::{ObjectId, RefName, RejectReason};
 use crate::refs::{HiddenRefs, RefStore};
@@ -11,6 +14,7 @@ use crate::report::Phase;
 use bstr::ByteSlice;
 use std::collections::HashSet;
 use std::error::Error;
+use std::sync::Arc;
 
 impl Session<'_> {
     /// Refuses the commands whose new value is not whole with what the push brought, and notes
@@ -43,14 +47,56 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn judge_tips(&self, tips: &[ObjectId]) -> Result<crate::connectivity::Verdicts, ReceiveError> {
-        let failed = |error: ConnectivityError| match error {
+    /// The repository's commit-graph, if it has one.
+    pub(super) fn commit_graph(&self) -> Option<Arc<CommitGraph>> {
+        let directories = object_directories(&self.repository, self.environment()).ok()?;
+        let directories: Vec<_> =
+            std::iter::once(directories.own).chain(directories.alternates).collect();
+        let disk = self.repository.disk();
+        self.receiver.commit_graphs.load(disk, &directories, self.repository.hash())
+    }
+
+    /// Whether a ref that moves from `old` to `new` keeps its history; `None` if either is no
+    /// commit. To be asked after the migration.
+    pub(super) fn keeps_history(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<Option<bool>, ReceiveError> {
+        let snapshot = if let Some(snapshot) = self.after_migration.get() {
+            snapshot
+        } else {
+            let snapshot = self.receiver.snapshot(&self.repository, self.environment())?;
+            self.after_migration.get_or_init(|| snapshot)
+        };
+        let shallow = self.shallow_commits()?;
+        let ancestry = Ancestry {
+            hash: self.repository.hash(),
+            objects: snapshot,
+            commit_graph: &|| self.commit_graph(),
+            shallow: &shallow,
+            object_bytes_max: self.receiver.limits().object_bytes_max,
+            cancel: &self.cancel,
+        };
+        ancestry.is_ancestor(old, new).map_err(|error| self.walk_failed(error))
+    }
+
+    /// The commits at which the repository's history ends.
+    fn shallow_commits(&self) -> Result<HashSet<ObjectId>, ReceiveError> {
+        Ok(super::advertise::shallow(&self.repository)?.into_iter().collect())
+    }
+
+    fn walk_failed(&self, error: ConnectivityError) -> ReceiveError {
+        match error {
             ConnectivityError::Cancelled => {
                 let text = "the push was stopped before its commit; nothing was changed";
                 ReceiveError::new(cancelled(&self.cancel), Phase::Commit, text)
             }
-            error => ReceiveError::internal(Phase::Commit, "checking connectivity", error),
-        };
+            error => ReceiveError::internal(Phase::Commit, "walking the history", error),
+        }
+    }
+
+    fn judge_tips(&self, tips: &[ObjectId]) -> Result<crate::connectivity::Verdicts, ReceiveError> {
         let old = self.snapshot.refreshing();
         let nothing = NewObjects::new();
         let brought = LazySource::new(|| match &self.quarantine {
@@ -60,15 +106,8 @@ impl Session<'_> {
                 Err(error) => Err(SourceError::Unavailable(error.into())),
             },
         });
-        let graph = || {
-            let directories = object_directories(&self.repository, self.environment()).ok()?;
-            let directories: Vec<_> =
-                std::iter::once(directories.own).chain(directories.alternates).collect();
-            let disk = self.repository.disk();
-            self.receiver.commit_graphs.load(disk, &directories, self.repository.hash())
-        };
-        let shallow: HashSet<ObjectId> =
-            super::advertise::shallow(&self.repository)?.into_iter().collect();
+        let graph = || self.commit_graph();
+        let shallow = self.shallow_commits()?;
         let connectivity = Connectivity {
             hash: self.repository.hash(),
             new: self.ingested.as_ref().map_or(&nothing, |ingested| &ingested.objects),
@@ -84,7 +123,7 @@ impl Session<'_> {
             hidden: &self.settings.hidden,
             names: self.request.commands.iter().map(|command| self.full_name(command)).collect(),
         };
-        connectivity.check(tips, &mut values).map_err(failed)
+        connectivity.check(tips, &mut values).map_err(|error| self.walk_failed(error))
     }
 }
 

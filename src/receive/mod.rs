@@ -11,7 +11,6 @@ mod client;
 mod commit;
 mod connectivity;
 mod error;
-mod history;
 mod hook_calls;
 mod identity;
 mod outcome;
@@ -21,6 +20,7 @@ mod ref_updates;
 mod request;
 mod session;
 mod settings;
+mod shallow;
 mod unpack;
 mod worktrees;
 
@@ -61,7 +61,7 @@ impl Receiver {
         outcome: &mut PushOutcome,
     ) -> Result<Verdict, ReceiveError> {
         // 3. Read the commands.
-        let offered = self.offer_for(&push.target)?;
+        let offered = self.offer_for(&push.target, &push.environment)?;
         let (request, mut input) = request::read_request(push.input, &offered, self.limits())?;
         clock.lap("commands");
         let Request::Push(request) = request else { return Ok(Verdict::Probe) };
@@ -150,6 +150,7 @@ impl Session<'_> {
     fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
         // 8. Connectivity, hidden refs, `pre-receive`.
         self.reject_unsupported();
+        self.reject_shallow_updates()?;
         self.prove_connectivity()?;
         clock.lap("connectivity");
         self.reject_hidden();

@@ -7,7 +7,7 @@ use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit};
 use crate::refs::{Namespace, PackedRefsCache, RefContext, RefSettings, RefStore};
 use crate::repo::create::{CreateError, Creation, NewRepository, RepositoryHold, create};
-use crate::repo::{Disk, Environment, InFlight, KeepRegistry, Repository};
+use crate::repo::{Disk, Environment, GitConfig, InFlight, KeepRegistry, Repository};
 use crate::report::{Fault, Phase};
 use crate::snapshot::SnapshotCache;
 use crate::wire::{PushRequest, ServerCapabilities};
@@ -138,24 +138,36 @@ impl Receiver {
             .map_err(|error| bad_configuration(&error))
     }
 
-    pub(super) fn offer(
+    /// What holds for a repository that is about to be created: it has no settings of its own.
+    pub(super) fn fresh_settings(
         &self,
-        repository: &Repository,
-        settings: &PushSettings,
-    ) -> ServerCapabilities {
+        environment: &Environment,
+    ) -> Result<PushSettings, ReceiveError> {
+        GitConfig::load_protected(self.disk(), environment)
+            .and_then(|config| PushSettings::read(&config, true, self.settings.unpack_limit))
+            .map_err(|error| bad_configuration(&error))
+    }
+
+    pub(super) fn offer(&self, hash: HashKind, settings: &PushSettings) -> ServerCapabilities {
         ServerCapabilities {
             atomic: settings.offers_atomic,
             ofs_delta: settings.offers_ofs_delta,
             push_options: settings.offers_push_options,
-            ..ServerCapabilities::new(repository.hash(), self.agent())
+            ..ServerCapabilities::new(hash, self.agent())
         }
     }
 
-    pub(super) fn offer_for(&self, target: &Target) -> Result<ServerCapabilities, ReceiveError> {
-        match target {
-            Target::Existing(repository) => Ok(self.offer(repository, &self.settings(repository)?)),
-            Target::Fresh { .. } => Ok(ServerCapabilities::new(HashKind::Sha1, self.agent())),
-        }
+    pub(super) fn offer_for(
+        &self,
+        target: &Target,
+        environment: &Environment,
+    ) -> Result<ServerCapabilities, ReceiveError> {
+        Ok(match target {
+            Target::Existing(repository) => {
+                self.offer(repository.hash(), &self.settings(repository)?)
+            }
+            Target::Fresh { .. } => self.offer(HashKind::Sha1, &self.fresh_settings(environment)?),
+        })
     }
 
     pub(super) fn ref_store(

@@ -88,13 +88,8 @@ impl Session<'_> {
             return Ok(None);
         }
         let full_name = self.full_name(&command);
-        let judgement = policy::judge(
-            &command,
-            full_name.as_bstr(),
-            &self.settings,
-            &self.checked_out,
-            &self.facts(),
-        )?;
+        let judgement =
+            policy::judge(&command, full_name.as_bstr(), &self.settings, &self.checked_out, self)?;
         self.say(&judgement);
         if let Some(reason) = judgement.rejected {
             self.reject(at, reason);
@@ -107,7 +102,7 @@ impl Session<'_> {
             self.reject(at, RejectReason::HookDeclined);
             return Ok(None);
         }
-        let bad_value = policy::check_value(&command, &full_name, &self.facts())?;
+        let bad_value = policy::check_value(&command, &full_name, self)?;
         if let Some(text) = bad_value {
             self.channel.error(&text);
             self.reject(at, RejectReason::FailedToUpdateRef);
@@ -124,7 +119,7 @@ impl Session<'_> {
         let expected = match command.kind() {
             CommandKind::Create => Expected::MustNotExist,
             CommandKind::Update => Expected::MustBe(command.old),
-            CommandKind::Delete if self.facts().kind(&command.old)?.is_some() => {
+            CommandKind::Delete if self.kind(&command.old)?.is_some() => {
                 Expected::MustBe(command.old)
             }
             // git deletes a ref without asking for its value if the value the client states is no
@@ -252,14 +247,15 @@ fn expand(namespace: Option<&Namespace>, name: RefName) -> Option<RefName> {
     }
 }
 
-impl Facts for super::session::RepositoryFacts<'_> {
+impl Facts for Session<'_> {
     type Error = ReceiveError;
 
     fn kind(&self, id: &oid) -> Result<Option<ObjectKind>, ReceiveError> {
-        if let Some(kind) = self.new.and_then(|new| new.kind(id)) {
+        // What the push brought; it may be in the repository by now.
+        if let Some(kind) = self.ingested.as_ref().and_then(|new| new.objects.kind(id)) {
             return Ok(Some(kind));
         }
-        match self.old.refreshing().kind_and_size(&id.to_owned()) {
+        match self.snapshot.refreshing().kind_and_size(&id.to_owned()) {
             Ok(found) => Ok(found.map(|(kind, _)| kind)),
             // git takes it for missing: a ref at a damaged object must be removable.
             Err(SnapshotError::DamagedObject { .. }) => Ok(None),
@@ -270,7 +266,6 @@ impl Facts for super::session::RepositoryFacts<'_> {
     }
 
     fn is_fast_forward(&self, old: &oid, new: &oid) -> Result<Option<bool>, ReceiveError> {
-        super::history::is_fast_forward(&(self.now)()?, &old.to_owned(), &new.to_owned())
-            .map_err(|error| ReceiveError::internal(Phase::Commit, "walking the history", error))
+        self.keeps_history(&old.to_owned(), &new.to_owned())
     }
 }

@@ -8,7 +8,6 @@ use super::worktrees::CheckedOut;
 use super::{ReceiveError, Receiver, Surplus, policy};
 use crate::hooks::Hooks;
 use crate::ingest::Ingested;
-use crate::links::NewObjects;
 use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
 use crate::refs::RefStore;
 use crate::repo::create::RepositoryHold;
@@ -17,6 +16,7 @@ use crate::report::{Fault, Phase};
 use crate::snapshot::ObjectSnapshot;
 use crate::wire::{PushRequest, UnpackStatus, encode_report_status};
 use bstr::{BString, ByteSlice};
+use std::cell::OnceCell;
 
 /// One push, between its commands and its report.
 pub(super) struct Session<'a> {
@@ -36,6 +36,8 @@ pub(super) struct Session<'a> {
     pub(super) completes_thin_packs: bool,
     pub(super) cancel: CancelToken,
     pub(super) snapshot: ObjectSnapshot,
+    /// The repository with what the push brought, taken when first asked for.
+    pub(super) after_migration: OnceCell<ObjectSnapshot>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) ingested: Option<Ingested>,
     pub(super) unreferenced: Vec<ObjectId>,
@@ -60,15 +62,6 @@ pub(super) struct Circumstances {
     pub(super) surplus: Surplus,
     pub(super) completes_thin_packs: bool,
     pub(super) cancel: CancelToken,
-}
-
-/// What the checks of refs may ask.
-pub(super) struct RepositoryFacts<'s> {
-    /// What the push brought; it may be in the repository by now.
-    pub(super) new: Option<&'s NewObjects>,
-    pub(super) old: &'s ObjectSnapshot,
-    /// Takes a snapshot of the repository as it is now, for walks through both.
-    pub(super) now: Box<dyn Fn() -> Result<ObjectSnapshot, ReceiveError> + 's>,
 }
 
 impl<'a> Session<'a> {
@@ -107,6 +100,7 @@ impl<'a> Session<'a> {
             completes_thin_packs,
             cancel,
             snapshot,
+            after_migration: OnceCell::new(),
             quarantine: None,
             ingested: None,
             unreferenced: Vec::new(),
@@ -127,15 +121,6 @@ impl<'a> Session<'a> {
         self.checked_out = CheckedOut::look(disk, &self.store, bare)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "reading HEAD", error))?;
         Ok(())
-    }
-
-    /// What the checks of this push may ask.
-    pub(super) fn facts(&self) -> RepositoryFacts<'_> {
-        RepositoryFacts {
-            new: self.ingested.as_ref().map(|ingested| &ingested.objects),
-            old: &self.snapshot,
-            now: Box::new(|| self.receiver.snapshot(&self.repository, &self.environment)),
-        }
     }
 
     /// The ref's name on disk. A funny name stands for itself: it never gets that far.
@@ -172,19 +157,9 @@ impl<'a> Session<'a> {
     }
 
     /// Refuses what this version cannot do and git would: refs that a `proc-receive` hook has to
-    /// see, and history that would make this repository shallow (docs/PROTOCOL.md).
+    /// see (docs/PROTOCOL.md).
     pub(super) fn reject_unsupported(&mut self) {
-        let brought = |id: &ObjectId| {
-            self.ingested.as_ref().is_some_and(|new| new.objects.kind(id).is_some())
-        };
-        // A border that was here before with its history makes nothing shallow: the client sends
-        // its commit again because it does not know that. Connectivity sees whether it is whole.
-        let is_new = |id: &ObjectId| !self.snapshot.contains(id).unwrap_or(false);
-        let makes_shallow = self.request.shallow.iter().any(|id| brought(id) && is_new(id));
         for command in &mut self.request.commands {
-            if makes_shallow && !command.new.is_null() {
-                command.reject(RejectReason::ShallowUpdate);
-            }
             if self.settings.wants_proc_receive(&command.name) {
                 let text = "receive.procReceiveRefs is not supported yet";
                 command.reject(RejectReason::Unsupported(text.into()));

@@ -100,10 +100,8 @@ impl PushSettings {
         repository: &Repository,
         phase: Phase,
     ) -> Result<(), ReceiveError> {
+        self.refuse_unsupported_keys(phase)?;
         let refuse = |text: &str| Err(ReceiveError::new(Fault::Unsupported, phase, text));
-        if let Some(text) = &self.unsupported {
-            return refuse(text);
-        }
         let hooks = Hooks::new(
             repository.disk().clone(),
             repository.git_dir().to_owned(),
@@ -117,6 +115,14 @@ impl PushSettings {
             ),
             Ok(_) => Ok(()),
             Err(error) => Err(ReceiveError::internal(phase, "looking for hooks", error)),
+        }
+    }
+
+    /// Fails if the configuration asks for something that this version does not do.
+    pub(super) fn refuse_unsupported_keys(&self, phase: Phase) -> Result<(), ReceiveError> {
+        match &self.unsupported {
+            Some(text) => Err(ReceiveError::new(Fault::Unsupported, phase, text.as_str())),
+            None => Ok(()),
         }
     }
 

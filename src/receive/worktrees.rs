@@ -1,6 +1,7 @@
 //! Which branches are checked out, where a push must not move them unasked.
 
-use crate::refs::{RefStore, RefValue};
+use crate::model::RefName;
+use crate::refs::{RefStore, Resolved};
 use crate::repo::{Disk, EntryKind};
 use bstr::{BStr, BString, ByteSlice};
 use std::io;
@@ -15,29 +16,26 @@ pub(super) struct CheckedOut {
     head: Option<BString>,
 }
 
-/// LIMIT: bytes of a HEAD file.
+/// LIMIT: bytes of a HEAD file, and of those that name branches.
 const HEAD_BYTES_MAX: u64 = 1 << 16;
 
 impl CheckedOut {
     /// Looks at HEAD and at the HEADs of linked work trees (git-worktree(1), "DETAILS").
     pub(super) fn look(disk: &Disk, store: &RefStore, bare: bool) -> io::Result<Self> {
         let common_dir = store.context().common_dir.as_path();
-        let head = match store.head().ok().flatten() {
-            Some(RefValue::Symbolic(name)) => Some(name),
-            _ => None,
-        };
+        let target = |resolved: Resolved| resolved.is_symbolic().then(|| resolved.target().into());
+        let head: Option<BString> = store.resolve_head().ok().and_then(target);
         let mut work_trees = Vec::new();
         if !bare {
             work_trees.extend(head.clone());
             // Of a linked work tree, HEAD is its own; the main one has its beside.
-            work_trees.extend(branch_of(disk, &common_dir.join("HEAD"))?);
+            work_trees.extend(branches_of(disk, store, common_dir)?);
         }
         let linked = common_dir.join("worktrees");
         if disk.stat(&linked)?.is_some() {
             for entry in disk.list(&linked)? {
                 if entry.kind == EntryKind::Directory {
-                    let head = linked.join(&entry.name).join("HEAD");
-                    work_trees.extend(branch_of(disk, &head)?);
+                    work_trees.extend(branches_of(disk, store, &linked.join(&entry.name))?);
                 }
             }
         }
@@ -55,8 +53,28 @@ impl CheckedOut {
     }
 }
 
-/// The branch that a HEAD file names, if it names one.
-fn branch_of(disk: &Disk, head: &Path) -> io::Result<Option<BString>> {
-    let text = disk.read_if_there(head, HEAD_BYTES_MAX)?.unwrap_or_default();
-    Ok(text.strip_prefix(b"ref:").map(|name| name.trim().into()))
+/// The branches that the work tree with this directory has checked out, or will have again when
+/// the rebase or bisection that goes on there is over (git's `worktree.c`, `find_shared_symref`).
+fn branches_of(disk: &Disk, store: &RefStore, git_dir: &Path) -> io::Result<Vec<BString>> {
+    let mut branches = Vec::new();
+    let head = read(disk, &git_dir.join("HEAD"))?;
+    if let Some(name) = head.strip_prefix(b"ref:") {
+        let name = BString::from(name.trim());
+        // It may name a branch by another symbolic ref.
+        let resolved = RefName::new(name.clone()).ok().and_then(|name| store.resolve(&name).ok());
+        branches.push(resolved.map_or(name, |resolved| resolved.target().into()));
+    }
+    for file in ["rebase-merge/head-name", "rebase-apply/head-name"] {
+        branches.push(read(disk, &git_dir.join(file))?.trim().into());
+    }
+    let start = read(disk, &git_dir.join("BISECT_START"))?;
+    if !start.trim().is_empty() {
+        branches.push([b"refs/heads/", start.trim()].concat().into());
+    }
+    branches.retain(|name| name.starts_with(b"refs/"));
+    Ok(branches)
+}
+
+fn read(disk: &Disk, file: &Path) -> io::Result<Vec<u8>> {
+    Ok(disk.read_if_there(file, HEAD_BYTES_MAX)?.unwrap_or_default())
 }

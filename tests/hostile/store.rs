@@ -2,7 +2,7 @@
 
 use super::scene;
 use crate::support::git;
-use crate::support::objects::{Snapshot, ZERO, commit, entry, pack};
+use crate::support::objects::{Snapshot, ZERO, commit, entry, pack, tag};
 use crate::support::request::Request;
 
 #[test]
@@ -93,4 +93,33 @@ fn a_shallow_border_that_is_new_is_refused() {
     );
     assert_eq!(answer.of("refs/heads/border"), "ng refs/heads/border shallow update not allowed");
     assert!(!git::refs(&scene.repository).contains("border"));
+}
+
+#[test]
+fn a_shallow_border_refuses_the_refs_that_lead_to_it_and_no_others() {
+    let scene = scene(100);
+    let border = Snapshot::new("border\n", &[&"4".repeat(40)]);
+    let above = Snapshot::new("above\n", &[&border.id()]);
+    let tag = tag(&above.id(), "commit", "v1");
+    let apart = Snapshot::new("apart\n", &[&scene.first.id()]);
+    let mut entries: Vec<_> = [&border, &above, &apart]
+        .iter()
+        .flat_map(|snapshot| [&snapshot.blob, &snapshot.tree, &snapshot.commit])
+        .map(entry)
+        .collect();
+    entries.push(entry(&tag));
+    let answer = scene.answer(
+        &Request::new()
+            .shallow(&border.id())
+            .command(ZERO, &above.id(), "refs/heads/above")
+            .command(ZERO, &tag.id(), "refs/tags/v1")
+            .command(ZERO, &apart.id(), "refs/heads/apart")
+            .pack(pack(&entries)),
+    );
+    for name in ["refs/heads/above", "refs/tags/v1"] {
+        assert_eq!(answer.of(name), format!("ng {name} shallow update not allowed"));
+    }
+    assert_eq!(answer.of("refs/heads/apart"), "ok refs/heads/apart");
+    assert!(!scene.repository.join("shallow").exists());
+    git::assert_sound(&scene.repository);
 }

@@ -879,6 +879,37 @@ fn policies() -> Vec<Scenario> {
         scenario("a branch that is checked out", checked_out, |_| ordinary().bytes())
             .accepting(&[Advice]),
         scenario(
+            "a branch that is checked out by way of another symbolic ref",
+            |repository| {
+                checked_out(repository);
+                git::run(repository, &["symbolic-ref", "HEAD", "refs/heads/alias"]);
+                git::run(repository, &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+            },
+            |_| ordinary().bytes(),
+        )
+        .accepting(&[Advice]),
+        scenario(
+            "a branch that a linked work tree is rebasing",
+            |repository| linked_worktree(repository, "rebase-merge/head-name", "refs/heads/main"),
+            |_| ordinary().bytes(),
+        )
+        .accepting(&[Advice]),
+        scenario(
+            "a branch that a linked work tree is rebasing by mail",
+            |repository| linked_worktree(repository, "rebase-apply/head-name", "refs/heads/main"),
+            |_| ordinary().bytes(),
+        )
+        .accepting(&[Advice]),
+        scenario(
+            "a branch from which a linked work tree is bisecting",
+            |repository| {
+                linked_worktree(repository, "BISECT_START", "main");
+                std::fs::write(repository.join("worktrees/w/BISECT_LOG"), "\n").unwrap();
+            },
+            |_| ordinary().bytes(),
+        )
+        .accepting(&[Advice]),
+        scenario(
             "a branch that is checked out, ignored",
             |repository| {
                 checked_out(repository);
@@ -974,6 +1005,20 @@ fn hidden(repository: &Path) {
 fn checked_out(repository: &Path) {
     seeded(repository);
     git::run(repository, &["config", "core.bare", "false"]);
+}
+
+/// A linked work tree with no branch of its own and one file in its directory.
+fn linked_worktree(repository: &Path, file: &str, line: &str) {
+    seeded(repository);
+    let directory = repository.join("worktrees/w");
+    let head = first().id().to_string();
+    let files =
+        [("HEAD", head.as_str()), ("commondir", "../.."), ("gitdir", "/none/.git"), (file, line)];
+    for (name, line) in files {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{line}\n")).unwrap();
+    }
 }
 
 fn hooks() -> Vec<Scenario> {
