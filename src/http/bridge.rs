@@ -8,6 +8,7 @@
 
 use crate::model::CancelToken;
 use axum::body::{Body, Bytes};
+use axum::http::HeaderMap;
 use hyper::body::{Body as HttpBody, Frame};
 use std::io::{self, BufRead, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -85,7 +86,7 @@ impl Read for BodyReader {
 #[derive(Debug)]
 pub(super) struct ReplySender {
     begun: Option<oneshot::Sender<()>>,
-    chunks: mpsc::Sender<io::Result<Bytes>>,
+    chunks: mpsc::Sender<io::Result<Frame<Bytes>>>,
 }
 
 impl ReplySender {
@@ -103,7 +104,17 @@ impl ReplySender {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.chunks.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(|_| gone())
+        self.chunks
+            .blocking_send(Ok(Frame::data(Bytes::copy_from_slice(bytes))))
+            .map_err(|_| gone())
+    }
+
+    /// Ends an answer that has begun with trailers; nothing may be sent after them.
+    pub(super) fn trailers(&mut self, trailers: HeaderMap) {
+        if self.begun.is_none() {
+            // If that fails, nobody is left to read them.
+            drop(self.chunks.blocking_send(Ok(Frame::trailers(trailers))));
+        }
     }
 
     /// Breaks an answer that has begun off, in a way that no client takes for its end.
@@ -155,13 +166,13 @@ pub(super) async fn run<T: Send + 'static>(
 }
 
 /// The two ends of an answer's body; `cancel` is set once the body is dropped.
-pub(super) fn reply_channel(cancel: CancelToken) -> (mpsc::Sender<io::Result<Bytes>>, Body) {
+pub(super) fn reply_channel(cancel: CancelToken) -> (mpsc::Sender<io::Result<Frame<Bytes>>>, Body) {
     let (sender, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
     (sender, Body::new(ReplyBody { chunks, _guard: CancelOnDrop(cancel) }))
 }
 
 struct ReplyBody {
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    chunks: mpsc::Receiver<io::Result<Frame<Bytes>>>,
     _guard: CancelOnDrop,
 }
 
@@ -173,7 +184,7 @@ impl HttpBody for ReplyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.chunks.poll_recv(context).map(|chunk| chunk.map(|bytes| bytes.map(Frame::data)))
+        self.chunks.poll_recv(context)
     }
 }
 
@@ -192,6 +203,8 @@ fn gone() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderValue;
+    use axum::http::header::TE;
     use http_body_util::BodyExt as _;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -250,6 +263,21 @@ mod tests {
         });
         let Start::Begun(body) = start.await else { panic!("not begun") };
         assert_eq!(body.collect().await.unwrap().to_bytes(), "one two");
+    }
+
+    #[tokio::test]
+    async fn trailers_come_last_and_only_after_an_answer() {
+        let trailers = || HeaderMap::from_iter([(TE, HeaderValue::from_static("x"))]);
+        let start = run(CancelToken::new(), move |reply| {
+            reply.send(b"one").unwrap();
+            reply.trailers(trailers());
+        });
+        let Start::Begun(body) = start.await else { panic!("not begun") };
+        let all = body.collect().await.unwrap();
+        assert_eq!(all.trailers(), Some(&trailers()));
+        assert_eq!(all.to_bytes(), "one");
+        let start = run(CancelToken::new(), move |reply| reply.trailers(trailers()));
+        assert!(matches!(start.await, Start::Ended(())));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 
 use super::service::Service;
 use crate::access::{Origin, is_loopback_host, tells_of_proxy};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, TE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use std::ffi::OsString;
@@ -36,6 +36,13 @@ pub(super) enum Unreadable {
         /// What came.
         received: String,
     },
+}
+
+/// Whether the client reads trailers (RFC 9110, section 10.1.4).
+pub(super) fn takes_trailers(headers: &HeaderMap) -> bool {
+    let values =
+        headers.get_all(TE).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    values.map(<[u8]>::trim_ascii).any(|value| value.eq_ignore_ascii_case(b"trailers"))
 }
 
 /// Whether the body is a request to `service`, and how it is coded.

@@ -31,6 +31,8 @@ struct Job {
     target: Target,
     environment: Environment,
     encoding: Encoding,
+    /// Whether the client wants to know how long each step took, and can read it.
+    tells_timing: bool,
     cancel: CancelToken,
 }
 
@@ -64,6 +66,7 @@ async fn prepare(
         target,
         environment: site.environment.of(&admitted.requester),
         encoding,
+        tells_timing: headers::takes_trailers(&parts.headers),
         cancel: CancelToken::new(),
     })
 }
@@ -71,7 +74,7 @@ async fn prepare(
 async fn run(job: Job, body: Body) -> Result<Response<Body>, (Refusal, Body)> {
     let (cancel, subject) = (job.cancel.clone(), job.subject.clone());
     let (stop, idle) = (job.site.stop.clone(), job.site.idle);
-    let alive = stop.hold();
+    let (alive, tells_timing) = (stop.hold(), job.tells_timing);
     let note = AbandonNote::new(subject.clone());
     let mut incoming = IncomingBody::new(body, cancel.clone(), stop, idle);
     // Whoever sends a few bytes and stops shall neither take a turn nor a thread.
@@ -90,7 +93,10 @@ async fn run(job: Job, body: Body) -> Result<Response<Body>, (Refusal, Body)> {
         job.take(reader, reply)
     };
     match bridge::run(cancel, worker).await {
-        Start::Begun(body) => Ok(reply::stream(Service::ReceivePack.result_type(), body)),
+        Start::Begun(body) => {
+            let response = reply::stream(Service::ReceivePack.result_type(), body);
+            Ok(if tells_timing { reply::announce_timing(response) } else { response })
+        }
         Start::Ended(outcome) => match outcome.result {
             Ok(_) => Ok(reply::stream(Service::ReceivePack.result_type(), Body::empty())),
             Err(error) => {
@@ -121,6 +127,9 @@ impl Job {
             cancel: self.cancel,
         });
         push_log::ended(&self.subject, &outcome);
+        if self.tells_timing {
+            reply.trailers(reply::timing(&outcome.steps));
+        }
         outcome
     }
 }
@@ -177,6 +186,22 @@ mod tests {
         let response = site.push(Body::from("the push")).await;
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(text(response).await, "got the push");
+    }
+
+    #[tokio::test]
+    async fn the_time_by_step_is_told_to_those_who_take_trailers() {
+        let site = TestSite::new(|push| {
+            push.client.begin().unwrap();
+            Ok(DONE)
+        });
+        let response = site.push(Body::from("x")).await;
+        assert!(!response.headers().contains_key("trailer"));
+        assert!(response.into_body().collect().await.unwrap().trailers().is_none());
+        let response = site.push_taking_trailers(Body::from("x")).await;
+        assert_eq!(response.headers()["trailer"], "server-timing");
+        let all = response.into_body().collect().await.unwrap();
+        let timing = all.trailers().unwrap()["server-timing"].to_str().unwrap();
+        assert_eq!(timing, "commands;dur=1.5, refs;dur=0.25");
     }
 
     #[tokio::test]

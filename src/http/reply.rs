@@ -7,9 +7,11 @@ use crate::access::Denial;
 use crate::report::{Phase, row};
 use axum::body::Body;
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, TRAILER, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 /// A request that is answered with a status and a line of text.
 #[derive(Debug)]
@@ -91,6 +93,25 @@ pub(super) fn stream(media_type: &'static str, body: Body) -> Response<Body> {
     with_headers(StatusCode::OK, HeaderValue::from_static(media_type), body)
 }
 
+/// Says that the time by step comes as a trailer.
+pub(super) fn announce_timing(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(TRAILER, HeaderValue::from_static("server-timing"));
+    response
+}
+
+/// How long each step took, as W3C "Server Timing" has it: milliseconds after the step's name.
+pub(super) fn timing(steps: &[(&'static str, Duration)]) -> HeaderMap {
+    let mut text = String::new();
+    for (name, time) in steps {
+        let separator = if text.is_empty() { "" } else { ", " };
+        let milliseconds = (time.as_secs_f64() * 1e6).round() / 1e3;
+        // Writing to a string does not fail.
+        let _ = write!(text, "{separator}{name};dur={milliseconds}");
+    }
+    let value = HeaderValue::try_from(text);
+    value.into_iter().map(|value| (SERVER_TIMING, value)).collect()
+}
+
 /// One line of plain text.
 fn text(status: StatusCode, words: &str) -> Response<Body> {
     with_headers(status, HeaderValue::from_static(PLAIN), Body::from(format!("{words}\n")))
@@ -111,6 +132,7 @@ fn with_headers(status: StatusCode, media_type: HeaderValue, body: Body) -> Resp
     response
 }
 
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const PLAIN: &str = "text/plain; charset=utf-8";
 const LFS: HeaderValue = HeaderValue::from_static("application/vnd.git-lfs+json");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"packhouse\"");

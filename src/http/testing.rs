@@ -64,10 +64,13 @@ impl TestSite {
 
     /// Sends a push of `body`.
     pub(super) async fn push(&self, body: Body) -> Response<Body> {
-        let request = Request::post("/x.git/git-receive-pack")
-            .header("content-type", "application/x-git-receive-pack-request")
-            .body(body)
-            .unwrap();
+        self.router.clone().oneshot(post(body)).await.unwrap()
+    }
+
+    /// The same for a client that reads trailers.
+    pub(super) async fn push_taking_trailers(&self, body: Body) -> Response<Body> {
+        let mut request = post(body);
+        request.headers_mut().insert("te", "trailers".parse().unwrap());
         self.router.clone().oneshot(request).await.unwrap()
     }
 
@@ -77,6 +80,13 @@ impl TestSite {
         let request = Request::get(uri).body(Body::empty()).unwrap();
         self.router.clone().oneshot(request).await.unwrap()
     }
+}
+
+fn post(body: Body) -> Request<Body> {
+    Request::post("/x.git/git-receive-pack")
+        .header("content-type", "application/x-git-receive-pack-request")
+        .body(body)
+        .unwrap()
 }
 
 impl Engine for TestEngine {
@@ -114,7 +124,10 @@ impl Engine for TestEngine {
             commands: Vec::new(),
             objects: 0,
             bytes: 0,
-            steps: Vec::new(),
+            steps: vec![
+                ("commands", Duration::from_micros(1500)),
+                ("refs", Duration::from_micros(250)),
+            ],
             answered: false,
             cleanup_fault: None,
         }

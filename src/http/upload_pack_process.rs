@@ -6,6 +6,7 @@ use super::stop::StopSignal;
 use crate::model::CancelToken;
 use crate::repo::Environment;
 use axum::body::{Body, Bytes};
+use hyper::body::Frame;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -100,7 +101,7 @@ impl UploadPack {
         mut self,
         preamble: Bytes,
         tell_first: oneshot::Sender<Option<bool>>,
-        answer: mpsc::Sender<io::Result<Bytes>>,
+        answer: mpsc::Sender<io::Result<Frame<Bytes>>>,
         mut stop: StopSignal,
     ) {
         let complaints = tokio::spawn(read_complaints(self.complaints));
@@ -142,7 +143,7 @@ async fn carry(
     output: &mut ChildStdout,
     preamble: Bytes,
     tell_first: oneshot::Sender<Option<bool>>,
-    answer: &mpsc::Sender<io::Result<Bytes>>,
+    answer: &mpsc::Sender<io::Result<Frame<Bytes>>>,
 ) -> Carried {
     let mut tell_first = Some(tell_first);
     let mut buffer = Vec::with_capacity(CHUNK_BYTES);
@@ -155,12 +156,14 @@ async fn carry(
         }
         if let Some(first) = tell_first.take() {
             let begun = first.send(None).is_ok();
-            if !begun || (!preamble.is_empty() && answer.send(Ok(preamble.clone())).await.is_err())
+            if !begun
+                || (!preamble.is_empty()
+                    && answer.send(Ok(Frame::data(preamble.clone()))).await.is_err())
             {
                 return Carried::ClientGone;
             }
         }
-        if answer.send(Ok(Bytes::copy_from_slice(&buffer))).await.is_err() {
+        if answer.send(Ok(Frame::data(Bytes::copy_from_slice(&buffer)))).await.is_err() {
             return Carried::ClientGone;
         }
     }
