@@ -4,7 +4,7 @@
 //! own floor where docs/ARCHITECTURE.md draws an arrow. `tests/tidy.rs` enforces it.
 //!
 //! ```text
-//! floor 6  edges   cli   http ← auth
+//! floor 6  edges   cli   http ← auth   load
 //! floor 5  job     receive
 //! floor 4  face    report
 //! floor 3  engine  ingest → snapshot     connectivity → snapshot     refs     hooks
@@ -21,6 +21,7 @@ pub mod hooks;
 pub mod http;
 pub mod ingest;
 pub mod links;
+pub mod load;
 pub mod model;
 pub mod pack;
 pub mod receive;

@@ -5,6 +5,7 @@
 
 mod config;
 mod limits;
+mod load;
 mod receive_pack;
 mod serve;
 mod sweep;
@@ -13,6 +14,7 @@ use crate::model::PushId;
 use crate::repo::Environment;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use load::Load;
 use receive_pack::ReceivePack;
 use serve::Serve;
 use std::ffi::OsString;
@@ -30,6 +32,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Load(Box<Load>),
     ReceivePack(ReceivePack),
     Serve(Box<Serve>),
 }
@@ -48,6 +51,7 @@ pub fn main() -> ExitCode {
     match CommandLine::try_parse_from(arguments) {
         Ok(CommandLine { command: Command::ReceivePack(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Serve(command) }) => command.run(environment),
+        Ok(CommandLine { command: Command::Load(command) }) => command.run(),
         Err(error) => {
             drop(error.print());
             match error.kind() {

@@ -1,0 +1,526 @@
+//! `packhouse load`: the load generator, and the null server to measure it with.
+
+use crate::load::files;
+use crate::load::mix::{Mix, MixError, PushKind, parse_bytes};
+use crate::load::null_server::{Faults, NullServer};
+use crate::load::report;
+use crate::load::settings::{End, Layout, Pace, Settings};
+use crate::load::summary::Summary;
+use crate::load::target::{Credentials, Target, is_loopback};
+use crate::load::tls::Trust;
+use crate::report::with_causes;
+use clap::{Args, Subcommand, ValueEnum};
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Puts load on any smart HTTP git server with many concurrent pushers, and proves that nothing
+/// was lost.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub(super) struct Load {
+    #[command(subcommand)]
+    command: Option<LoadCommand>,
+    /// Repositories to push to; {repo} in a URL stands for their number, from 0
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<String>,
+
+    /// Pushers, each on a connection of its own
+    #[arg(short = 'n', long, default_value_t = 8, value_name = "N", help_heading = WHAT)]
+    pushers: usize,
+    /// Which pusher pushes to what
+    #[arg(long, value_enum, default_value_t = LayoutName::OwnBranch, help_heading = WHAT)]
+    layout: LayoutName,
+    /// Repositories that {repo} stands for [default: one for each pusher]
+    #[arg(long, value_name = "N", help_heading = WHAT)]
+    repositories: Option<usize>,
+    /// Push to this branch rather than to new ones of this run's own (refs/heads/load/...)
+    #[arg(long, value_name = "NAME", help_heading = WHAT)]
+    branch: Option<String>,
+    /// New blobs in each push
+    #[arg(long, default_value_t = 3, value_name = "N", help_heading = WHAT)]
+    blobs: usize,
+    /// Size of each blob, such as 300, 64k or 10M
+    #[arg(long, default_value = "1k", value_parser = parse_bytes, value_name = "BYTES", help_heading = WHAT)]
+    size: usize,
+    /// Read kinds of pushes and fetches with their weights from this TOML file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["blobs", "size"], help_heading = WHAT)]
+    mix: Option<PathBuf>,
+
+    /// Length of the measured window in seconds
+    #[arg(short, long, default_value_t = 10.0, value_name = "SECONDS", help_heading = PACE)]
+    duration: f64,
+    /// End after this many pushes rather than after a time
+    #[arg(short, long, value_name = "N", conflicts_with_all = ["duration", "compare"], help_heading = PACE)]
+    count: Option<u64>,
+    /// Push for so many seconds before measuring [default: 1; 0 with --count]
+    #[arg(long, value_name = "SECONDS", help_heading = PACE)]
+    warmup: Option<f64>,
+    /// Open loop: this many pushes are due each second, and latency counts from then
+    #[arg(long, value_name = "PER-SECOND", conflicts_with = "compare", help_heading = PACE)]
+    rate: Option<f64>,
+    /// Take turns with a second server, and tell the ratios
+    #[arg(long, value_name = "URL", help_heading = PACE)]
+    compare: Option<String>,
+    /// Length of a turn in a comparison, in seconds
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS", help_heading = PACE)]
+    round: f64,
+
+    /// Push with a POST alone, without asking for the refs first (git always asks)
+    #[arg(long, help_heading = CLIENT)]
+    no_discovery: bool,
+    /// Open a connection for each push, as git does, and count the time
+    #[arg(long, help_heading = CLIENT)]
+    reconnect: bool,
+    /// Give up a request after so many seconds
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS", help_heading = CLIENT)]
+    timeout: f64,
+    /// End the run when nothing has succeeded for so many seconds
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS", help_heading = CLIENT)]
+    give_up: f64,
+    /// Threads that push [default: the processors, at most one for each pusher]
+    #[arg(long, value_name = "N", help_heading = CLIENT)]
+    threads: Option<usize>,
+    /// Memory for packs that are made ahead
+    #[arg(long, default_value = "256M", value_parser = parse_bytes, value_name = "BYTES", help_heading = CLIENT)]
+    ahead: usize,
+    /// Push to a host that is not this machine
+    #[arg(long, help_heading = CLIENT)]
+    yes: bool,
+
+    /// Name of the user; the password is read from --password-file or PACKHOUSE_LOAD_PASSWORD
+    #[arg(long, value_name = "NAME", help_heading = WHO)]
+    user: Option<String>,
+    /// File whose first line is the password
+    #[arg(long, value_name = "FILE", requires = "user", help_heading = WHO)]
+    password_file: Option<PathBuf>,
+    #[arg(long, env = "PACKHOUSE_LOAD_PASSWORD", hide = true, hide_env_values = true)]
+    password: Option<String>,
+    /// File whose first line is a bearer token (or PACKHOUSE_LOAD_TOKEN)
+    #[arg(long, value_name = "FILE", conflicts_with = "user", help_heading = WHO)]
+    token_file: Option<PathBuf>,
+    #[arg(long, env = "PACKHOUSE_LOAD_TOKEN", hide = true, hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the certificate authorities in this PEM file rather than the system's
+    #[arg(long, value_name = "FILE", help_heading = WHO)]
+    cacert: Option<PathBuf>,
+    /// Trust any certificate
+    #[arg(long, conflicts_with = "cacert", help_heading = WHO)]
+    insecure: bool,
+
+    /// Make bare repositories that are not there in this directory, each named after the last
+    /// part of its URL, before the run
+    #[arg(long, value_name = "DIR", help_heading = PROOF)]
+    prepare: Option<PathBuf>,
+    /// Look for everything that was acknowledged: refs shown, a fetch by git; status 1 if
+    /// anything is lost
+    #[arg(long, help_heading = PROOF)]
+    verify: bool,
+    /// The directory of the server's repositories: git fsck and the refs on disk are verified too
+    #[arg(long, value_name = "DIR", requires = "verify", help_heading = PROOF)]
+    root: Option<PathBuf>,
+
+    /// Print JSON rather than text
+    #[arg(long, help_heading = REPORT)]
+    json: bool,
+    /// Write the percentile distribution for the HdrHistogram plotter
+    #[arg(long, value_name = "FILE", help_heading = REPORT)]
+    hdr: Option<PathBuf>,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE.html", help_heading = REPORT)]
+    report: Option<PathBuf>,
+    /// No progress line
+    #[arg(short, long, help_heading = REPORT)]
+    quiet: bool,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum LoadCommand {
+    NullServer(NullServerArguments),
+}
+
+/// Serves pushes from memory and keeps nothing: what is reached against it is the generator's own
+/// ceiling. Can be told to misbehave, to see that the generator notices.
+#[derive(Args, Clone, Debug)]
+struct NullServerArguments {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1:8418", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Threads that serve
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    /// Acknowledge every Nth push and forget it
+    #[arg(long, value_name = "N")]
+    lose_every: Option<u64>,
+    /// Acknowledge at once and show refs only so many milliseconds later
+    #[arg(long, value_name = "MILLISECONDS")]
+    late: Option<u64>,
+    /// Refuse every Nth push
+    #[arg(long, value_name = "N")]
+    reject_every: Option<u64>,
+    /// Carry out every Nth push and close the connection without an answer
+    #[arg(long, value_name = "N")]
+    hang_up_every: Option<u64>,
+    /// Answer everything so many milliseconds later
+    #[arg(long, value_name = "MILLISECONDS")]
+    delay: Option<u64>,
+    /// Answer every request with this status, such as 401, 429 or 503
+    #[arg(long, value_name = "CODE", value_parser = status)]
+    status: Option<u16>,
+    /// Tell made-up times by step with Server-Timing
+    #[arg(long)]
+    server_timing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LayoutName {
+    /// Each pusher to a branch of its own, and to a repository of its own if the URL has {repo}
+    OwnBranch,
+    /// All pushers of a repository to one branch: lost races are sent again, and counted
+    OneBranch,
+}
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Load {
+    /// Runs it; the exit statuses are told in its help.
+    pub(super) fn run(self) -> ExitCode {
+        if let Some(LoadCommand::NullServer(arguments)) = self.command {
+            return told(arguments.run().map(|()| ExitCode::SUCCESS), CANNOT_RUN);
+        }
+        match self.settings() {
+            Ok(settings) => told(self.push(&settings), CANNOT_RUN),
+            Err(error) => told(Err(error), super::USAGE),
+        }
+    }
+
+    fn push(&self, settings: &Settings) -> Result<ExitCode, Failure> {
+        if !self.yes {
+            for target in settings.targets.iter().chain(&settings.compare) {
+                let addresses = target.resolve().map_err(|error| {
+                    format!("cannot find the host of '{}': {error}", target.url())
+                })?;
+                if !is_loopback(&addresses) {
+                    return Err(format!(
+                        "'{}' is not this machine: say --yes if it is yours to put load on",
+                        target.url()
+                    )
+                    .into());
+                }
+            }
+        }
+        let summary = crate::load::run(settings)?;
+        self.tell(&summary)?;
+        Ok(status_of(&summary))
+    }
+
+    fn tell(&self, summary: &Summary) -> Result<(), Failure> {
+        // First what nobody could get again; the files after.
+        let text = if self.json { report::json(summary) } else { report::text(summary) };
+        io::stdout().lock().write_all(text.as_bytes())?;
+        if let Some(path) = &self.report {
+            files::write(path, &report::page(summary))?;
+        }
+        if let Some(path) = &self.hdr {
+            for (side, number) in summary.sides.iter().zip(0..) {
+                files::write(&beside(path, number), &report::distribution(side))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let targets = self.urls.iter().map(|url| Target::parse(url));
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let compare = self.compare.as_deref().map(Target::parse).transpose()?;
+        if self.pushers == 0 || self.pushers > PUSHERS_MAX {
+            return Err(format!("--pushers: 1 to {PUSHERS_MAX}, not {}", self.pushers).into());
+        }
+        let layout = match self.layout {
+            LayoutName::OwnBranch => Layout::OwnBranch,
+            LayoutName::OneBranch => Layout::OneBranch,
+        };
+        let settings = Settings {
+            targets,
+            compare,
+            pushers: self.pushers,
+            layout,
+            repositories: self.repositories,
+            branch: self.branch.clone(),
+            mix: self.read_mix()?,
+            pace: self.pace()?,
+            discovery: !self.no_discovery,
+            reconnect: self.reconnect,
+            threads: self.threads.unwrap_or_else(processors),
+            ahead_bytes: self.ahead,
+            timeout: seconds("--timeout", self.timeout)?,
+            give_up: seconds("--give-up", self.give_up)?,
+            trust: self.trust(),
+            credentials: self.credentials()?,
+            prepare: self.prepare.clone(),
+            verify: self.verify,
+            root: self.root.clone(),
+            progress: !self.quiet,
+        };
+        if settings.branch.is_some() && layout == Layout::OwnBranch && shares(&settings) {
+            return Err("--branch: several pushers to one branch are --layout one-branch".into());
+        }
+        Ok(settings)
+    }
+
+    fn read_mix(&self) -> Result<Mix, MixError> {
+        match &self.mix {
+            Some(path) => Mix::read(path),
+            None => Mix::of(PushKind::plain(self.blobs, self.size)),
+        }
+    }
+
+    fn pace(&self) -> Result<Pace, Failure> {
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= RATE_MAX)) {
+            return Err(
+                format!("--rate: more than 0 and at most {RATE_MAX} pushes a second").into()
+            );
+        }
+        let end = match self.count {
+            Some(0) => return Err("--count: at least one push".into()),
+            Some(count) => End::Pushes(count),
+            None => End::After(seconds("--duration", self.duration)?),
+        };
+        let warmup = self.warmup.unwrap_or(if self.count.is_some() { 0.0 } else { 1.0 });
+        let warmup = Duration::try_from_secs_f64(warmup)
+            .map_err(|_| format!("--warmup: not a number of seconds: {warmup}"))?;
+        Ok(Pace { warmup, end, rate: self.rate, round: seconds("--round", self.round)? })
+    }
+
+    fn trust(&self) -> Trust {
+        match &self.cacert {
+            Some(path) => Trust::Authorities(path.clone()),
+            None if self.insecure => Trust::Anybody,
+            None => Trust::System,
+        }
+    }
+
+    fn credentials(&self) -> Result<Option<Credentials>, Failure> {
+        if let Some(user) = &self.user {
+            let password = match &self.password_file {
+                Some(path) => Some(first_line(path)?),
+                None => self.password.clone(),
+            };
+            let password = password.ok_or(
+                "--user: the password comes from --password-file or PACKHOUSE_LOAD_PASSWORD",
+            )?;
+            return Ok(Some(Credentials::Basic { user: user.clone(), password }));
+        }
+        let token = match &self.token_file {
+            Some(path) => Some(first_line(path)?),
+            None => self.token.clone(),
+        };
+        Ok(token.map(Credentials::Bearer))
+    }
+}
+
+impl NullServerArguments {
+    fn run(self) -> Result<(), Failure> {
+        let status = self.status.map(hyper::StatusCode::from_u16).transpose()?;
+        let faults = Faults {
+            lose_every: self.lose_every,
+            late: self.late.map(Duration::from_millis),
+            reject_every: self.reject_every,
+            hang_up_every: self.hang_up_every,
+            delay: self.delay.map(Duration::from_millis),
+            status,
+            server_timing: self.server_timing,
+        };
+        let server = NullServer::bind(self.listen, self.threads, faults)?;
+        let address = server.local_address()?;
+        say(&format!("packhouse: null server listening on http://{address}, keeping nothing"));
+        Ok(server.run()?)
+    }
+}
+
+fn told(result: Result<ExitCode, Failure>, otherwise: u8) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        say(&format!("packhouse: error: {}", with_causes(error.as_ref())));
+        ExitCode::from(otherwise)
+    })
+}
+
+fn status_of(summary: &Summary) -> ExitCode {
+    if summary.has_failed() {
+        ExitCode::from(FAILED)
+    } else if summary.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Whether two pushers have the same repository.
+fn shares(settings: &Settings) -> bool {
+    let share = settings.pushers.div_ceil(settings.targets.len());
+    let many = settings.repositories.unwrap_or(share).max(1);
+    let counts = settings.targets.iter().map(|target| if target.is_template() { many } else { 1 });
+    counts.sum::<usize>() < settings.pushers
+}
+
+/// Where the distribution of a side goes: of a second one, beside that of the first.
+fn beside(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push("-b");
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read '{}': {error}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn seconds(flag: &str, seconds: f64) -> Result<Duration, Failure> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() && duration <= SECONDS_MAX => Ok(duration),
+        _ => Err(format!("{flag}: not a number of seconds: {seconds}").into()),
+    }
+}
+
+fn status(text: &str) -> Result<u16, String> {
+    let refused = || format!("'{text}' is no status of HTTP");
+    text.parse().ok().filter(|code| (200..600).contains(code)).ok_or_else(refused)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Writes a line to standard error; nobody can be told if that fails.
+fn say(line: &str) {
+    drop(io::stderr().lock().write_all(format!("{line}\n").as_bytes()));
+}
+
+/// Pushes failed, or something was lost.
+const FAILED: u8 = 1;
+/// The run could not be made.
+const CANNOT_RUN: u8 = 2;
+/// Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
+const PUSHERS_MAX: usize = 100_000;
+const RATE_MAX: f64 = 1e6;
+const SECONDS_MAX: Duration = Duration::from_secs(100 * 86_400);
+
+const WHAT: &str = "What is pushed";
+const PACE: &str = "How long, how fast";
+const CLIENT: &str = "The client";
+const WHO: &str = "Credentials and TLS";
+const PROOF: &str = "Before and after";
+const REPORT: &str = "Reports";
+
+const EXAMPLES: &str = "\
+Examples:
+  A server on this machine that creates repositories by push, such as packhouse serve:
+    packhouse load 'http://127.0.0.1:8417/load-{repo}.git' --verify --report load.html
+
+  Any other server whose repositories lie in /srv/git: make them first, look at them afterwards:
+    packhouse load 'http://127.0.0.1/git/load-{repo}.git' \\
+        --prepare /srv/git --verify --root /srv/git --report load.html
+
+  32 people on one repository; everybody on one branch:
+    packhouse load -n 32 http://127.0.0.1:8417/team.git
+    packhouse load -n 32 --layout one-branch http://127.0.0.1:8417/team.git
+
+  A fixed 500 pushes a second, whatever the server does (latency counts from when each was due):
+    packhouse load -n 64 --rate 500 --duration 60 'http://127.0.0.1:8417/load-{repo}.git'
+
+  Two servers in turns; one somewhere else, with a password:
+    packhouse load 'http://127.0.0.1:8417/a-{repo}.git' --compare 'http://127.0.0.1:8080/a-{repo}.git'
+    PACKHOUSE_LOAD_PASSWORD=… packhouse load --yes --user me https://git.example.org/load.git
+
+  The ceiling of this program on this machine:
+    packhouse load null-server & packhouse load 'http://127.0.0.1:8418/{repo}'
+
+A mix is a TOML file of kinds with weights:
+    [[push]]                      [[push]]
+    weight = 8                    refs = 20          # one branch and 19 more refs
+    blobs = 3                     atomic = true
+    size = [200, '64k']           [[push]]
+    thin = true                   delete = true      # the refs that others added
+    texture = 'text'              [[fetch]]
+                                  kind = 'clone'     # or fetch, ls-remote
+
+Exit status:
+    0  every push was acknowledged, and everything was found that was looked for
+    1  pushes failed, or something acknowledged is not there
+    2  the run could not be made: no server, no permission, no file
+  129  the command line makes no sense
+  130  ended by Ctrl-C (once: with a report; twice: at once)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: Load,
+    }
+
+    fn settings(arguments: &[&str]) -> Result<Settings, String> {
+        let line = Line::try_parse_from([&["load"], arguments].concat())
+            .map_err(|error| error.to_string())?;
+        line.load.settings().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_is_enough() {
+        let settings = settings(&["http://127.0.0.1:1/x.git"]).unwrap();
+        assert_eq!(settings.pushers, 8);
+        assert_eq!(settings.pace.end, End::After(Duration::from_secs(10)));
+        assert_eq!(settings.pace.warmup, Duration::from_secs(1));
+        assert!(settings.discovery && !settings.reconnect && !settings.verify);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        let url = "http://127.0.0.1:1/x.git";
+        for (arguments, word) in [
+            (&[][..], "URL"),
+            (&["nonsense"], "nonsense"),
+            (&[url, "--pushers=0"], "--pushers"),
+            (&[url, "--count=0"], "--count"),
+            (&[url, "--count=5", "--duration=5"], "--duration"),
+            (&[url, "--duration=-1"], "--duration"),
+            (&[url, "--duration=0"], "--duration"),
+            (&[url, "--rate=0"], "--rate"),
+            (&[url, "--size=3"], "bytes"),
+            (&[url, "--branch=main"], "--layout"),
+            (&[url, "--user=me"], "PACKHOUSE_LOAD_PASSWORD"),
+            (&[url, "--root=/x"], "--verify"),
+            (&[url, "--compare=http://h/x", "--rate=5"], "--rate"),
+            (&[url, "--insecure", "--cacert=x"], "--cacert"),
+            (&[url, "--mix=/nonexistent"], "/nonexistent"),
+        ] {
+            let error = settings(arguments).unwrap_err();
+            assert!(error.contains(word), "{arguments:?}: {error}");
+        }
+        assert!(settings(&["http://h/{repo}", "--branch=main"]).is_ok());
+        assert!(settings(&[url, "-n1", "--branch=main"]).is_ok());
+    }
+
+    #[test]
+    fn the_second_distribution_lies_beside_the_first() {
+        assert_eq!(beside(Path::new("d/a.hgrm"), 0), Path::new("d/a.hgrm"));
+        assert_eq!(beside(Path::new("d/a.hgrm"), 1), Path::new("d/a-b.hgrm"));
+        assert_eq!(beside(Path::new("a"), 1), Path::new("a-b"));
+    }
+}

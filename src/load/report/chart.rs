@@ -1,0 +1,213 @@
+//! The charts of a report, as SVG that needs nothing from outside and no style sheet.
+//!
+//! Lines have colours that stand out on white and on black; everything else takes the colour of
+//! the text around it.
+
+use super::axes::{Frame, Scale, Tick, grid};
+use crate::load::summary::{Moment, SideSummary, seconds_text};
+use std::fmt::Write as _;
+
+/// Latency over time: median, 99th percentile and the slowest push of each slot.
+pub(super) fn latency_over_time(sides: &[SideSummary]) -> String {
+    let moments = || sides.iter().flat_map(|side| &side.timeline).filter(|at| at.pushes > 0);
+    let least = moments().map(|at| at.p50).fold(f64::INFINITY, f64::min);
+    let most = moments().map(|at| at.max).fold(0.0, f64::max);
+    let (x, (_, top, _, bottom)) = (time_scale(sides), FRAME);
+    let y = Scale::logarithmic(if least.is_finite() { least } else { 0.001 }, most, bottom, top);
+    let mut out = begin("Latency over time");
+    grid(&mut out, &x.numbers(), &y.durations(), FRAME);
+    let mut legend = Vec::new();
+    for (side, colours) in sides.iter().zip(COLOURS) {
+        let name = side_name(sides, side);
+        let pick: [(&str, fn(&Moment) -> f64, &str, f64); 3] = [
+            ("max", |at| at.max, colours[2], 1.0),
+            ("p99", |at| at.p99, colours[1], 2.0),
+            ("p50", |at| at.p50, colours[0], 2.5),
+        ];
+        for (what, value, colour, width) in pick {
+            let points = side.timeline.iter().filter(|at| at.pushes > 0);
+            let points = points.map(|at| (x.place(middle(at)), y.place(value(at)), at.at));
+            polyline(&mut out, points, gap(side), colour, width);
+            legend.push((format!("{name}{what}"), colour));
+        }
+    }
+    failures(&mut out, sides, &x);
+    end(out, &legend, "seconds after the start of the run")
+}
+
+/// Pushes a second over time.
+pub(super) fn rate_over_time(sides: &[SideSummary]) -> String {
+    let per_second = |at: &Moment| if at.width > 0.0 { float(at.pushes) / at.width } else { 0.0 };
+    let moments = || sides.iter().flat_map(|side| &side.timeline);
+    let most = moments().map(per_second).fold(0.0, f64::max);
+    let (x, (_, top, _, bottom)) = (time_scale(sides), FRAME);
+    let y = Scale::linear(0.0, most * 1.05, bottom, top);
+    let mut out = begin("Pushes per second over time");
+    grid(&mut out, &x.numbers(), &y.numbers(), FRAME);
+    let mut legend = Vec::new();
+    for (side, colours) in sides.iter().zip(COLOURS) {
+        let points = side.timeline.iter();
+        let points = points.map(|at| (x.place(middle(at)), y.place(per_second(at)), at.at));
+        polyline(&mut out, points, gap(side), colours[0], 2.5);
+        legend.push((format!("{}pushes/s", side_name(sides, side)), colours[0]));
+    }
+    failures(&mut out, sides, &x);
+    end(out, &legend, "seconds after the start of the run")
+}
+
+/// Latency by percentile: each step to the right is ten times rarer.
+pub(super) fn percentiles(sides: &[SideSummary]) -> String {
+    let nines = |quantile: f64| -(1.0 - quantile).max(1e-9).log10();
+    let count = sides.iter().map(|side| side.latency.count).max().unwrap_or(0);
+    // Beyond this there is less than one push.
+    let rarest = float(count.max(10)).log10();
+    let (left, top, right, bottom) = FRAME;
+    let x = Scale::linear(0.0, rarest, left, right);
+    let least = sides.iter().map(|side| side.histogram.min()).min().unwrap_or(1);
+    let most = sides.iter().map(|side| side.latency.max).fold(0.0, f64::max);
+    let y = Scale::logarithmic(float(least) / 1e9, most, bottom, top);
+    let labels = [(0.0, "0 %"), (0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %")];
+    let rare = [(0.9999, "99.99 %"), (0.99999, "99.999 %"), (0.999_999, "99.9999 %")];
+    let ticks: Vec<Tick> = labels
+        .into_iter()
+        .chain(rare)
+        .filter(|(quantile, _)| nines(*quantile) <= rarest * 1.001)
+        .map(|(quantile, label)| Tick { at: x.place(nines(quantile)), label: label.to_owned() })
+        .collect();
+    let mut out = begin("Latency by percentile");
+    grid(&mut out, &ticks, &y.durations(), FRAME);
+    let mut legend = Vec::new();
+    for (side, colours) in sides.iter().zip(COLOURS) {
+        let values = side.histogram.iter_quantiles(10).map(|value| {
+            let place = x.place(nines(value.quantile_iterated_to()).min(rarest));
+            (place, y.place(float(value.value_iterated_to()) / 1e9), 0.0)
+        });
+        polyline(&mut out, values, f64::INFINITY, colours[0], 2.5);
+        legend.push((format!("{}push", side_name(sides, side)), colours[0]));
+    }
+    end(out, &legend, "pushes that took no longer")
+}
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 320.0;
+const FRAME: Frame = (72.0, 40.0, WIDTH - 20.0, HEIGHT - 52.0);
+/// For each side: median or only line, 99th percentile, slowest.
+const COLOURS: [[&str; 3]; 2] =
+    [["#2f7fe0", "#7b61d9", "#9aa5b1"], ["#e0701f", "#d4499b", "#b59f7c"]];
+const FAILED: &str = "#e03131";
+
+fn begin(title: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{title}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" \
+         fill=\"currentColor\">\n<title>{title}</title>\n"
+    )
+}
+
+fn end(mut out: String, legend: &[(String, &str)], below: &str) -> String {
+    let (left, top, right, bottom) = FRAME;
+    let mut at = left;
+    // Writing to a string does not fail.
+    for (name, colour) in legend {
+        let _ = write!(
+            out,
+            "<rect x=\"{at:.0}\" y=\"{:.0}\" width=\"18\" height=\"4\" rx=\"2\" fill=\"{colour}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>\n",
+            top - 22.0,
+            at + 24.0,
+            top - 16.0
+        );
+        at += 48.0 + 7.5 * float(name.chars().count() as u64);
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\" opacity=\"0.75\">{below}</text>\n</svg>\n",
+        f64::midpoint(left, right),
+        bottom + 40.0
+    );
+    out
+}
+
+/// A line through points, broken where two of them are further apart in time than `gap`.
+fn polyline(
+    out: &mut String,
+    points: impl Iterator<Item = (f64, f64, f64)>,
+    gap: f64,
+    colour: &str,
+    width: f64,
+) {
+    let mut path = String::new();
+    let mut last = f64::NEG_INFINITY;
+    let mut alone = Vec::new();
+    let mut length = 0;
+    let mut previous = (0.0, 0.0);
+    for (x, y, at) in points {
+        let joined = at - last <= gap;
+        if !joined && length == 1 {
+            alone.push(previous);
+        }
+        length = if joined { length + 1 } else { 1 };
+        let _ = write!(path, "{}{x:.1} {y:.1}", if joined { "L" } else { "M" });
+        (last, previous) = (at, (x, y));
+    }
+    if length == 1 {
+        alone.push(previous);
+    }
+    let _ = write!(
+        out,
+        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" \
+         stroke-linejoin=\"round\"/>\n"
+    );
+    for (x, y) in alone {
+        let _ =
+            write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{width}\" fill=\"{colour}\"/>\n");
+    }
+}
+
+/// A mark at the foot of each slot in which pushes failed.
+fn failures(out: &mut String, sides: &[SideSummary], x: &Scale) {
+    for moment in sides.iter().flat_map(|side| &side.timeline).filter(|at| at.failed > 0) {
+        let (place, foot) = (x.place(middle(moment)), FRAME.3);
+        let _ = write!(
+            out,
+            "<path d=\"M{:.1} {foot}l4 -8l4 8z\" fill=\"{FAILED}\"><title>{} failed at {}</title>\
+             </path>\n",
+            place - 4.0,
+            moment.failed,
+            seconds_text(moment.at)
+        );
+    }
+}
+
+fn time_scale(sides: &[SideSummary]) -> Scale {
+    let moments = || sides.iter().flat_map(|side| &side.timeline);
+    let least = moments().map(|at| at.at).fold(f64::INFINITY, f64::min);
+    let most = moments().map(|at| at.at + at.width).fold(0.0, f64::max);
+    let (left, _, right, _) = FRAME;
+    Scale::linear(if least.is_finite() { least.floor() } else { 0.0 }, most, left, right)
+}
+
+/// In a comparison the sides take turns: no line leads over the other's rounds.
+fn gap(side: &SideSummary) -> f64 {
+    if side.rounds.is_empty() {
+        return f64::INFINITY;
+    }
+    side.timeline.first().map_or(f64::INFINITY, |at| at.width * 1.5)
+}
+
+fn middle(moment: &Moment) -> f64 {
+    moment.at + moment.width / 2.0
+}
+
+fn side_name(sides: &[SideSummary], side: &SideSummary) -> &'static str {
+    match sides {
+        [first, _] if std::ptr::eq(first, side) => "A ",
+        [_, _] => "B ",
+        _ => "",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "drawn to a tenth of a pixel")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
