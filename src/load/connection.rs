@@ -407,7 +407,7 @@ fn refusal(status: StatusCode, detail: &str) -> String {
         StatusCode::UNAUTHORIZED => {
             "credentials are missing or wrong (--user and --password-file, or --token-file)"
         }
-        StatusCode::FORBIDDEN => "the server does not let this user push",
+        StatusCode::FORBIDDEN => "the server does not allow it to this user",
         StatusCode::NOT_FOUND => {
             "no such repository, and the server does not make it (see --prepare)"
         }

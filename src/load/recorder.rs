@@ -3,7 +3,7 @@
 //! Latencies are those of pushes that began within the measured window, however late they ended;
 //! the rate counts those that ended within it. Nothing of the warm-up is in either.
 
-use super::series::{Series, histogram};
+use super::series::{Series, histogram, note};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ impl Recorder {
     pub(super) fn pushed(&mut self, window: Window, push: &Pushed) {
         let latency = nanoseconds(push.ended.saturating_duration_since(push.begun));
         self.totals.acknowledged += 1;
-        self.recent.latency.saturating_record(latency);
+        note(&mut self.recent.latency, latency);
         self.recent.bytes += push.bytes;
         if window.holds(push.ended) {
             self.totals.pushes += 1;
@@ -122,12 +122,12 @@ impl Recorder {
             self.last_end = self.last_end.max(Some(push.ended));
         }
         if window.holds(push.begun) {
-            self.latency.saturating_record(latency);
-            self.round.saturating_record(latency);
+            note(&mut self.latency, latency);
+            note(&mut self.round, latency);
             if let Some(get) = push.get {
-                self.get.saturating_record(nanoseconds(get));
+                note(&mut self.get, nanoseconds(get));
             }
-            self.post.saturating_record(nanoseconds(push.post));
+            note(&mut self.post, nanoseconds(push.post));
             self.series.note(self.since_begin(push.ended), Some(latency));
         }
     }
@@ -140,7 +140,7 @@ impl Recorder {
         for (name, time) in steps {
             if self.steps.len() < STEPS_MAX || self.steps.contains_key(&name) {
                 let step = self.steps.entry(name).or_insert_with(|| histogram(3));
-                step.saturating_record(nanoseconds(time));
+                note(step, nanoseconds(time));
             }
         }
     }
@@ -152,7 +152,7 @@ impl Recorder {
             self.totals.fetched_bytes += bytes;
         }
         if window.holds(begun) {
-            self.fetch.saturating_record(nanoseconds(ended.saturating_duration_since(begun)));
+            note(&mut self.fetch, nanoseconds(ended.saturating_duration_since(begun)));
         }
     }
 

@@ -35,7 +35,7 @@ impl Series {
         }
         let Some(slot) = self.slots.get_mut(place) else { return };
         match latency {
-            Some(latency) => slot.latency.saturating_record(latency.max(1)),
+            Some(latency) => note(&mut slot.latency, latency),
             None => slot.failed += 1,
         }
     }
@@ -99,6 +99,12 @@ pub(super) fn histogram<C: hdrhistogram::Counter>(digits: u8) -> Histogram<C> {
     let mut histogram = Histogram::new(digits).expect("0 to 5 digits are allowed");
     histogram.auto(true);
     histogram
+}
+
+/// Notes a number of nanoseconds.
+pub(super) fn note<C: hdrhistogram::Counter>(histogram: &mut Histogram<C>, nanoseconds: u64) {
+    // It resizes itself, so that it takes any value; zero it would not tell from nothing.
+    let _ = histogram.record(nanoseconds.max(1));
 }
 
 const FIRST_WIDTH: Duration = Duration::from_millis(250);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// A run.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, yes or no")]
 pub struct Settings {
     /// The URLs, over which the pushers are spread.
     pub targets: Vec<Target>,

@@ -5,6 +5,7 @@ use super::recorder::Recorder;
 use super::run::Ended;
 use super::settings::{End, Layout, Settings};
 use super::side::{Repository, Run};
+use super::target::Target;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
@@ -210,7 +211,7 @@ impl Summary {
         given_up: Option<String>,
     ) -> Self {
         let mut urls: Vec<String> =
-            vec![settings.targets.iter().map(|target| target.url()).collect::<Vec<_>>().join(", ")];
+            vec![settings.targets.iter().map(Target::url).collect::<Vec<_>>().join(", ")];
         urls.extend(settings.compare.as_ref().map(|target| target.url().to_owned()));
         let sides: Vec<SideSummary> = sides
             .into_iter()
@@ -389,9 +390,10 @@ fn how(settings: &Settings) -> Vec<String> {
         End::Pushes(count) => format!("{count} pushes"),
     };
     how.push(format!("{end} after {} s of warm-up", pace.warmup.as_secs_f64()));
-    how.push(match settings.discovery {
-        true => "a push is a GET of the refs and a POST".into(),
-        false => "a push is a POST alone (--no-discovery)".into(),
+    how.push(if settings.discovery {
+        "a push is a GET of the refs and a POST".into()
+    } else {
+        "a push is a POST alone (--no-discovery)".into()
     });
     if settings.reconnect {
         how.push("each push opens its own connection, and its time counts".into());

@@ -251,15 +251,13 @@ impl Work {
     fn step(&self, number: u64) -> Step {
         let mut dice = Dice::new(super::content::mix(self.run ^ number));
         let drawn = self.mix.draw(&mut dice);
-        match self.mix.kinds().get(drawn) {
-            Some(Kind::Fetch(kind)) => Step::Fetch(*kind),
-            _ => {
-                let (kind, maker) = &self.kinds[self.places[drawn]];
-                let parcel = Box::new(maker.make(number));
-                let kind = Arc::clone(kind);
-                if kind.delete { Step::Delete(parcel, kind) } else { Step::Push(parcel, kind) }
-            }
+        if let Some(Kind::Fetch(kind)) = self.mix.kinds().get(drawn) {
+            return Step::Fetch(*kind);
         }
+        let (kind, maker) = &self.kinds[self.places[drawn]];
+        let parcel = Box::new(maker.make(number));
+        let kind = Arc::clone(kind);
+        if kind.delete { Step::Delete(parcel, kind) } else { Step::Push(parcel, kind) }
     }
 }
 

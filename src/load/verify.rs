@@ -16,7 +16,7 @@ use super::side::Repository;
 use super::summary::Verification;
 use crate::model::ObjectId;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Why nothing can be said.
@@ -98,7 +98,7 @@ fn fetched(
         return Ok(false);
     }
     let scratch = Scratch::new(&format!("{}-{}", std::process::id(), repository.directory))?;
-    let hash = acknowledged.first().map(|id| id.kind());
+    let hash = acknowledged.first().map(ObjectId::kind);
     let format = if hash == Some(crate::model::HashKind::Sha256) { "sha256" } else { "sha1" };
     let result = git
         .run(scratch.path(), &["init", "-q", "--bare", "--object-format", format, "."])
@@ -108,18 +108,11 @@ fn fetched(
         });
     match result {
         Ok(_) => {
-            absent(
-                git,
-                scratch.path().to_owned(),
-                acknowledged,
-                "fetched",
-                repository,
-                verification,
-            );
+            absent(git, scratch.path(), acknowledged, "fetched", repository, verification);
             verification.fetched += 1;
         }
         Err(text) => {
-            verification.lost.push(format!("{}: cannot be fetched: {text}", repository.url))
+            verification.lost.push(format!("{}: cannot be fetched: {text}", repository.url));
         }
     }
     Ok(true)
@@ -167,13 +160,13 @@ fn on_disk(
 
 fn absent(
     git: &Git,
-    path: PathBuf,
+    path: &Path,
     acknowledged: &[ObjectId],
     how: &str,
     repository: &Repository,
     verification: &mut Verification,
 ) {
-    match reachable(git, &path) {
+    match reachable(git, path) {
         Ok(there) => {
             for id in acknowledged.iter().filter(|id| !there.contains(*id)) {
                 verification.lost.push(format!("{}: {id} could not be {how}", repository.url));
@@ -184,7 +177,7 @@ fn absent(
 }
 
 /// The commits behind all refs. Their trees and blobs are read too, so that none is missing.
-fn reachable(git: &Git, path: &std::path::Path) -> Result<HashSet<ObjectId>, String> {
+fn reachable(git: &Git, path: &Path) -> Result<HashSet<ObjectId>, String> {
     git.run(path, &["rev-list", "--objects", "--all", "--quiet"])?;
     let text = git.run(path, &["rev-list", "--all"])?;
     Ok(text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect())

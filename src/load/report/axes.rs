@@ -78,27 +78,27 @@ pub(super) fn grid(out: &mut String, x: &[Tick], y: &[Tick], (left, top, right, 
     // Writing to a string does not fail.
     for tick in y {
         let (at, label) = (tick.at, &tick.label);
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<line x1=\"{left}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\" stroke=\"currentColor\" \
-             stroke-opacity=\"0.15\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
+             stroke-opacity=\"0.15\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
             left - 8.0,
             at + 4.0
         );
     }
     for tick in x {
         let (at, label) = (tick.at, &tick.label);
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<line x1=\"{at:.1}\" y1=\"{top}\" x2=\"{at:.1}\" y2=\"{bottom}\" stroke=\"currentColor\" \
-             stroke-opacity=\"0.15\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>\n",
+             stroke-opacity=\"0.15\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
             bottom + 18.0
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<path d=\"M{left} {top}V{bottom}H{right}\" fill=\"none\" stroke=\"currentColor\" \
-         stroke-opacity=\"0.5\"/>\n"
+         stroke-opacity=\"0.5\"/>"
     );
 }
 

@@ -19,12 +19,12 @@ pub(super) fn latency_over_time(sides: &[SideSummary]) -> String {
     let mut legend = Vec::new();
     for (side, colours) in sides.iter().zip(COLOURS) {
         let name = side_name(sides, side);
-        let pick: [(&str, fn(&Moment) -> f64, &str, f64); 3] = [
+        let lines: [Line; 3] = [
             ("max", |at| at.max, colours[2], 1.0),
             ("p99", |at| at.p99, colours[1], 2.0),
             ("p50", |at| at.p50, colours[0], 2.5),
         ];
-        for (what, value, colour, width) in pick {
+        for (what, value, colour, width) in lines {
             let points = side.timeline.iter().filter(|at| at.pushes > 0);
             let points = points.map(|at| (x.place(middle(at)), y.place(value(at)), at.at));
             polyline(&mut out, points, gap(side), colour, width);
@@ -88,6 +88,9 @@ pub(super) fn percentiles(sides: &[SideSummary]) -> String {
     end(out, &legend, "pushes that took no longer")
 }
 
+/// A line of a chart: its name, its values, its colour, its width.
+type Line = (&'static str, fn(&Moment) -> f64, &'static str, f64);
+
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 320.0;
 const FRAME: Frame = (72.0, 40.0, WIDTH - 20.0, HEIGHT - 52.0);
@@ -109,19 +112,19 @@ fn end(mut out: String, legend: &[(String, &str)], below: &str) -> String {
     let mut at = left;
     // Writing to a string does not fail.
     for (name, colour) in legend {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<rect x=\"{at:.0}\" y=\"{:.0}\" width=\"18\" height=\"4\" rx=\"2\" fill=\"{colour}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>\n",
+             <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>",
             top - 22.0,
             at + 24.0,
             top - 16.0
         );
         at += 48.0 + 7.5 * float(name.chars().count() as u64);
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\" opacity=\"0.75\">{below}</text>\n</svg>\n",
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\" opacity=\"0.75\">{below}</text>\n</svg>",
         f64::midpoint(left, right),
         bottom + 40.0
     );
@@ -153,14 +156,14 @@ fn polyline(
     if length == 1 {
         alone.push(previous);
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" \
-         stroke-linejoin=\"round\"/>\n"
+         stroke-linejoin=\"round\"/>"
     );
     for (x, y) in alone {
         let _ =
-            write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{width}\" fill=\"{colour}\"/>\n");
+            writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{width}\" fill=\"{colour}\"/>");
     }
 }
 
@@ -168,10 +171,10 @@ fn polyline(
 fn failures(out: &mut String, sides: &[SideSummary], x: &Scale) {
     for moment in sides.iter().flat_map(|side| &side.timeline).filter(|at| at.failed > 0) {
         let (place, foot) = (x.place(middle(moment)), FRAME.3);
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<path d=\"M{:.1} {foot}l4 -8l4 8z\" fill=\"{FAILED}\"><title>{} failed at {}</title>\
-             </path>\n",
+             </path>",
             place - 4.0,
             moment.failed,
             seconds_text(moment.at)

@@ -59,13 +59,13 @@ const TICKS_PER_HALF: u32 = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::series::histogram;
+    use crate::load::series::{histogram, note};
 
     #[test]
     fn the_plotter_finds_four_columns_and_a_footer() {
         let mut latencies = histogram(3);
         for value in 1..=1000_u64 {
-            latencies.saturating_record(value * 1_000_000);
+            note(&mut latencies, value * 1_000_000);
         }
         let text = of(&latencies);
         let rows: Vec<Vec<&str>> = text

@@ -107,7 +107,7 @@ fn headline(out: &mut String, letter: &str, side: &SideSummary) {
         ("failed", side.failures.to_string(), failed),
     ];
     let separator = if letter.is_empty() { "" } else { " " };
-    let _ = write!(out, "<h2>{letter}{separator}<code>{}</code></h2>\n", escape(&side.url));
+    let _ = writeln!(out, "<h2>{letter}{separator}<code>{}</code></h2>", escape(&side.url));
     out.push_str("<dl class=\"tiles\">\n");
     for (name, value, class) in tiles {
         let _ = writeln!(out, "<div class=\"tile{class}\"><dt>{name}</dt><dd>{value}</dd></div>");
@@ -130,19 +130,19 @@ fn counted(count: u64, what: &str) -> String {
 
 fn compared(out: &mut String, comparison: &Comparison) {
     let Comparison { throughput, throughput_range: (least, most), p50, p99 } = comparison;
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<h2>B over A</h2>\n<p>Pushes per second <b>{throughput:.2}</b> ({least:.2} to {most:.2} in \
-         neighbouring rounds), median latency <b>{p50:.2}</b>, 99th percentile <b>{p99:.2}</b>.</p>\n"
+         neighbouring rounds), median latency <b>{p50:.2}</b>, 99th percentile <b>{p99:.2}</b>.</p>"
     );
 }
 
 fn latencies(out: &mut String, letter: &str, side: &SideSummary) {
     let separator = if letter.is_empty() { "" } else { ": " };
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<h2>{letter}{separator}Latencies</h2>\n<div class=\"wide\"><table>\n<tr><th></th><th>count</th>\
-         <th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>mean</th></tr>\n"
+         <th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>mean</th></tr>"
     );
     row(out, "push", &side.latency);
     if let Some(get) = &side.get {
@@ -188,7 +188,7 @@ fn verified(out: &mut String, verification: &Verification) {
         if items.is_empty() {
             continue;
         }
-        let _ = write!(out, "<h2>{title}</h2>\n<ul class=\"wide\">\n");
+        let _ = writeln!(out, "<h2>{title}</h2>\n<ul class=\"wide\">");
         for item in items.iter().take(LISTED_MAX) {
             let _ = writeln!(out, "<li><code>{}</code></li>", escape(item));
         }
