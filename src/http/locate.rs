@@ -11,7 +11,7 @@
 use super::route::RepositoryPath;
 use crate::access::Switches;
 use crate::receive::Target;
-use crate::repo::{ConfigError, Disk, Environment, Repository, RepositoryError};
+use crate::repo::{ConfigError, Disk, Environment, Repository, RepositoryCache, RepositoryError};
 use crate::report::Fault;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Root {
     path: PathBuf,
     directory: OwnedFd,
+    opened: RepositoryCache,
 }
 
 /// What a URL's place turned out to be.
@@ -52,7 +53,7 @@ impl Root {
         let path = path.canonicalize()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self { path, directory })
+        Ok(Self { path, directory, opened: RepositoryCache::default() })
     }
 
     /// Finds what is at `place`, under either of its names. What `disk` and `environment` mean is
@@ -65,7 +66,7 @@ impl Root {
     ) -> Result<Located, Unusable> {
         for candidate in place.candidates() {
             let Some(path) = self.resolve(candidate.as_path()) else { continue };
-            match Repository::open_exact(disk, &path, environment) {
+            match self.opened.open_exact(disk, &path, environment) {
                 Ok(repository) => {
                     let switches = switches(&repository)
                         .map_err(|error| Unusable { path, source: error.into() })?;

@@ -8,6 +8,7 @@ use crate::repo::{ConfigError, Environment, GitConfig, Repository};
 use crate::report::{Fault, Phase};
 use bstr::{BString, ByteSlice};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// The keys of git-config(1) that `receive-pack` consults, with git's defaults.
 #[derive(Clone, Debug)]
@@ -180,7 +181,9 @@ fn reflog(config: &GitConfig) -> Result<Option<ReflogCreation>, ConfigError> {
 
 /// `pack.threads`, 0 or unset for as many as the machine has; never more than those.
 fn threads(config: &GitConfig) -> Result<usize, ConfigError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // The kernel is asked in a dozen calls, and the answer stays.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
     let wanted = config.integer("pack.threads")?.and_then(|n| usize::try_from(n).ok());
     Ok(wanted.filter(|wanted| *wanted > 0).map_or(cores, |wanted| wanted.min(cores)))
 }

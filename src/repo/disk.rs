@@ -91,6 +91,9 @@ pub struct Stat {
     pub size: u64,
     /// Its modification time: seconds and nanoseconds since 1970.
     pub modified: (i64, i64),
+    /// The time of the last change of anything about it, which the kernel alone sets, in the same
+    /// form.
+    pub changed: (i64, i64),
     /// When it was created, in the same form, where the file system knows: an inode that is used
     /// again has another.
     pub created: Option<(i64, i64)>,
@@ -172,8 +175,9 @@ impl Disk {
 
     /// Reads a whole file, which must not have more than `bytes_max`.
     pub fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
         let file = self.open(path)?;
+        // Room for the usual small file: without it, the first reads are of 32 bytes.
+        let mut bytes = Vec::with_capacity(SMALL_FILE_BYTES);
         file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
             return Err(io::Error::new(
@@ -265,6 +269,9 @@ pub(super) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// What HEAD, a ref or a configuration file seldom reaches.
+const SMALL_FILE_BYTES: usize = 512;
+
 impl From<fs::Metadata> for Stat {
     fn from(metadata: fs::Metadata) -> Self {
         Self {
@@ -273,6 +280,7 @@ impl From<fs::Metadata> for Stat {
             inode: metadata.ino(),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
             created: metadata.created().ok().and_then(since_1970),
             mode: metadata.mode() & 0o7777,
             owner: metadata.uid(),

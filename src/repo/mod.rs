@@ -17,6 +17,7 @@ mod quarantine;
 mod quoted_path;
 mod recorder;
 mod repository;
+mod stamp;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
@@ -37,4 +38,5 @@ pub use loose::{
 pub use path_lock::{LockAttempt, PathLock};
 pub use quarantine::{MigrateError, Migrated, Quarantine};
 pub use recorder::{FileId, Operation, Recorder};
-pub use repository::{Repository, RepositoryError, SharedPermissions};
+pub use repository::{Repository, RepositoryCache, RepositoryError, SharedPermissions};
+pub use stamp::Stamp;

@@ -5,9 +5,8 @@ use super::error::SnapshotError;
 use super::index_file::{Unreadable, is_gone};
 use super::object_snapshot::ObjectSnapshot;
 use super::pack_list::{PackList, Surroundings};
-use super::stamp::Stamp;
 use crate::model::HashKind;
-use crate::repo::Disk;
+use crate::repo::{Disk, Stamp};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -266,7 +265,7 @@ impl SnapshotCache {
     fn stamp(&self, directory: &Path) -> Result<Option<Stamp>, SnapshotError> {
         let stat = self.shared.disk.stat(directory);
         let stat = stat.map_err(|error| SnapshotError::io(directory, error))?;
-        Ok(stat.as_ref().map(Stamp::of))
+        Ok(stat.as_ref().map(Stamp::of_entries))
     }
 
     fn around<'a>(&'a self, directory: &'a Path, hash: HashKind) -> Surroundings<'a> {

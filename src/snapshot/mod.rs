@@ -27,7 +27,6 @@
 //! | file | holds |
 //! |---|---|
 //! | `cache` | what is remembered between pushes, within a byte budget |
-//! | `stamp` | whether a directory has changed |
 //! | `pack_list` | the packs of one directory, kept up to date by differences |
 //! | `layout`, `multi_pack_index` | the formats of the index files |
 //! | `run` | many indexes merged into one sorted table |
@@ -51,7 +50,6 @@ mod multi_pack_index;
 mod object_snapshot;
 mod pack_list;
 mod run;
-mod stamp;
 
 #[cfg(test)]
 mod testing;

@@ -87,7 +87,7 @@ pub enum ConfigError {
         /// The file that was to be read.
         path: PathBuf,
         /// The bound.
-        files_max: u32,
+        files_max: usize,
     },
     /// A relative include or condition that does not come from a file.
     #[error("relative config includes must come from files: '{value}'")]

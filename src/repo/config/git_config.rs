@@ -129,6 +129,7 @@ pub struct GitConfig {
     by_key: HashMap<BString, Vec<usize>>,
     home: Option<PathBuf>,
     disk: Disk,
+    files: Vec<PathBuf>,
 }
 
 impl GitConfig {
@@ -142,13 +143,14 @@ impl GitConfig {
         git_dir: &Path,
         common_dir: &Path,
     ) -> Result<Self, ConfigError> {
-        let entries = source::all(disk, environment, Some((git_dir, common_dir)))?;
-        Ok(Self::new(entries, disk, environment))
+        let (entries, files) = source::all(disk, environment, Some((git_dir, common_dir)))?;
+        Ok(Self { files, ..Self::new(entries, disk, environment) })
     }
 
     /// Reads what whoever owns a repository has no say in: system, global, environment.
     pub fn load_protected(disk: &Disk, environment: &Environment) -> Result<Self, ConfigError> {
-        Ok(Self::new(source::all(disk, environment, None)?, disk, environment))
+        let (entries, files) = source::all(disk, environment, None)?;
+        Ok(Self { files, ..Self::new(entries, disk, environment) })
     }
 
     /// Reads one file alone, following no include.
@@ -168,7 +170,13 @@ impl GitConfig {
             by_key.entry(entry.key.clone()).or_default().push(at);
         }
         let home = environment.var("HOME").map(PathBuf::from);
-        Self { entries, by_key, home, disk: disk.clone() }
+        Self { entries, by_key, home, disk: disk.clone(), files: Vec::new() }
+    }
+
+    /// The files that were looked for, whether or not they were there: while none of them changes,
+    /// nor HEAD, and the environment is the same, reading them again gives the same.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Every setting, in the order in which they count.

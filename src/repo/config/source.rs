@@ -19,24 +19,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// All settings for the repository with this git directory and common directory, or without one.
+/// All settings for the repository with this git directory and common directory, or without one;
+/// and the files that were looked for, there or not.
 pub(super) fn all(
     disk: &Disk,
     environment: &Environment,
     repository: Option<(&Path, &Path)>,
-) -> Result<Vec<ConfigEntry>, ConfigError> {
+) -> Result<(Vec<ConfigEntry>, Vec<PathBuf>), ConfigError> {
     let mut loader = Loader {
         disk,
         environment,
         repository,
         entries: Vec::new(),
-        files: 0,
+        files: Vec::new(),
         branch: OnceCell::new(),
         remote_urls: None,
         collects_urls: false,
     };
     loader.sequence()?;
-    Ok(loader.entries)
+    Ok((loader.entries, loader.files))
 }
 
 /// The settings of one file, or none if there is no such file.
@@ -136,7 +137,7 @@ struct Loader<'a> {
     environment: &'a Environment,
     repository: Option<(&'a Path, &'a Path)>,
     entries: Vec<ConfigEntry>,
-    files: u32,
+    files: Vec<PathBuf>,
     /// The branch that HEAD names, once asked for.
     branch: OnceCell<Option<BString>>,
     /// Every URL of every remote, once asked for.
@@ -208,8 +209,8 @@ impl Loader<'_> {
     }
 
     fn file(&mut self, path: &Path, scope: ConfigScope, depth: u32) -> Result<(), ConfigError> {
-        self.files = self.files.saturating_add(1);
-        if self.files > FILES_MAX {
+        self.files.push(path.to_owned());
+        if self.files.len() > FILES_MAX {
             let path = path.to_owned();
             return Err(ConfigError::TooManyFiles { path, files_max: FILES_MAX });
         }
@@ -328,12 +329,15 @@ impl Loader<'_> {
         }
         let mut loader = Loader {
             entries: Vec::new(),
+            files: std::mem::take(&mut self.files),
             branch: self.branch.clone(),
             remote_urls: None,
             collects_urls: true,
             ..*self
         };
-        loader.sequence()?;
+        let read = loader.sequence();
+        self.files = std::mem::take(&mut loader.files);
+        read?;
         let is_url = |key: &BStr| key.starts_with(b"remote.") && key.ends_with(b".url");
         let urls: Vec<_> = loader
             .entries
@@ -349,7 +353,7 @@ impl Loader<'_> {
 /// Bytes of one file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Files of one configuration. Ten levels of includes could name any number.
-const FILES_MAX: u32 = 1000;
+const FILES_MAX: usize = 1000;
 /// Levels of includes; git's own bound.
 const DEPTH_MAX: u32 = 10;
 
@@ -507,7 +511,8 @@ mod tests {
 
         fn ours(&self) -> Result<Vec<(String, Option<String>)>, ConfigError> {
             let git_dir = fs::canonicalize(self.root.path()).unwrap().join("r.git");
-            all(&Disk::default(), &self.environment, Some((&git_dir, &git_dir))).map(ours)
+            all(&Disk::default(), &self.environment, Some((&git_dir, &git_dir)))
+                .map(|(entries, _)| ours(entries))
         }
 
         fn assert_same_as_git(&self) {

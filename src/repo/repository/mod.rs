@@ -4,6 +4,7 @@
 //! trusted, and its format is one that this version understands to the last extension. Refs and
 //! objects are read elsewhere.
 
+mod cache;
 mod discover;
 mod error;
 mod format;
@@ -12,6 +13,7 @@ mod opened;
 mod ownership;
 mod permissions;
 
+pub use cache::RepositoryCache;
 pub use error::RepositoryError;
 pub use opened::Repository;
 pub use permissions::SharedPermissions;

@@ -95,6 +95,11 @@ impl Repository {
         })
     }
 
+    /// The same repository for a request with another environment.
+    pub(super) fn in_environment(&self, environment: &Environment) -> Self {
+        Self { environment: Arc::new(environment.clone()), ..self.clone() }
+    }
+
     /// The git directory: absolute, free of symbolic links. Hooks run in it.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
