@@ -1,0 +1,171 @@
+//! Small pushes: one commit with three blobs of a kilobyte.
+
+use super::arguments::Arguments;
+use super::server::{Running, Server};
+use super::table::{self, Row};
+use super::{Outcome, cpu};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Which pusher pushes to what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    OwnRepositories,
+    OwnBranches,
+    OneBranch,
+}
+
+/// One server's turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) pushes_per_second: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) cpu_per_push: f64,
+}
+
+impl Layout {
+    pub(crate) const ALL: [Self; 3] = [Self::OwnRepositories, Self::OwnBranches, Self::OneBranch];
+
+    pub(crate) fn parse(name: &str) -> Outcome<Self> {
+        let found = Self::ALL.into_iter().find(|layout| layout.name() == name);
+        found.ok_or_else(|| format!("unknown layout '{name}'").into())
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OwnRepositories => "own-repositories",
+            Self::OwnBranches => "own-branches",
+            Self::OneBranch => "one-branch",
+        }
+    }
+}
+
+/// Compares all servers in one cell of the table, and prints it.
+pub(crate) fn compare(
+    servers: &[Server],
+    layout: Layout,
+    pushers: usize,
+    scratch: &Path,
+    arguments: &Arguments,
+) -> Outcome<()> {
+    let cell = Cell { layout, pushers, scratch, turn: arguments.turn };
+    for server in servers {
+        cell.take_turn(server, true).map_err(|error| format!("{}: {error}", server.name))?;
+    }
+    let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); servers.len()];
+    for _ in 0..arguments.rounds {
+        for (server, turns) in servers.iter().zip(&mut turns) {
+            turns.push(cell.take_turn(server, false)?);
+        }
+    }
+    let rows: Vec<Row> = servers
+        .iter()
+        .zip(turns)
+        .map(|(server, turns)| Row { name: server.name.clone(), turns })
+        .collect();
+    println!(
+        "\n### {} small pushers, {} ({} rounds of {:?}, medians)\n",
+        pushers,
+        layout.name(),
+        arguments.rounds,
+        arguments.turn
+    );
+    table::print(&rows);
+    Ok(())
+}
+
+struct Cell<'a> {
+    layout: Layout,
+    pushers: usize,
+    scratch: &'a Path,
+    turn: Duration,
+}
+
+impl Cell<'_> {
+    /// Lets one server take its turn. With `verify` all that was acknowledged is looked for.
+    fn take_turn(&self, server: &Server, verify: bool) -> Outcome<Turn> {
+        let directory = tempfile::Builder::new().prefix("turn-").tempdir_in(self.scratch)?;
+        open_to_all(directory.path())?;
+        let root = directory.path().join("repositories");
+        self.make_repositories(&root)?;
+        let running = server.start(&directory.path().join("server"), &root)?;
+        self.push(&running, &["--count", "2", "--pushers", "1"])?;
+        let seconds = self.turn.as_secs_f64().to_string();
+        let pushers = self.pushers.to_string();
+        let mut more = vec!["--duration", &seconds, "--pushers", &pushers];
+        let root_text = root.display().to_string();
+        if verify {
+            more.extend(["--verify", "--root", &root_text]);
+        }
+        let before = total(&running);
+        let summary = self.push(&running, &more)?;
+        let spent = total(&running).saturating_sub(before);
+        let side = summary.pointer("/sides/0").ok_or("the generator told nothing")?;
+        let number = |path: &str| side.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN);
+        if number("/failures") > 0.0 {
+            return Err(format!("pushes failed: {}", side["errors"]).into());
+        }
+        Ok(Turn {
+            pushes_per_second: number("/pushes_per_second"),
+            p50: number("/latency/p50"),
+            p99: number("/latency/p99"),
+            cpu_per_push: spent.as_secs_f64() / number("/pushes"),
+        })
+    }
+
+    /// Makes the repositories with git, writable for the users that Apache and nginx run as.
+    fn make_repositories(&self, root: &Path) -> Outcome<()> {
+        let names: Vec<String> = match self.layout {
+            Layout::OwnRepositories => (0..self.pushers).map(|n| format!("r{n}.git")).collect(),
+            Layout::OwnBranches | Layout::OneBranch => vec!["r.git".into()],
+        };
+        for name in names {
+            run(Command::new("git").args(["init", "-q", "--bare"]).arg(root.join(name)))?;
+        }
+        run(Command::new("chmod").args(["-R", "a+rwX"]).arg(root))
+    }
+
+    fn push(&self, running: &Running, more: &[&str]) -> Outcome<Value> {
+        let place = match self.layout {
+            Layout::OwnRepositories => "r{repo}.git",
+            Layout::OwnBranches | Layout::OneBranch => "r.git",
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));
+        command.args(["load", "--json", "--quiet", "--warmup", "0"]);
+        if self.layout == Layout::OneBranch {
+            command.args(["--layout", "one-branch"]);
+        }
+        command.args(more).arg(format!("http://127.0.0.1:{}/{place}", running.port));
+        let output = command.output()?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let told = String::from_utf8_lossy(&output.stdout);
+            return Err(format!("packhouse load: {} {text}\n{told}", output.status).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+fn total(running: &Running) -> Duration {
+    running.processes.iter().map(|child| cpu::of_tree(child.id())).sum()
+}
+
+/// Runs a command that says nothing unless it fails.
+pub(crate) fn run(command: &mut Command) -> Outcome<()> {
+    let output =
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into())
+}
+
+/// Lets every user in: Apache and nginx run their workers as one of their own.
+pub(crate) fn open_to_all(directory: &Path) -> Outcome<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(fs::set_permissions(directory, fs::Permissions::from_mode(0o777))?)
+}
