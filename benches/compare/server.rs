@@ -1,6 +1,7 @@
 //! The servers: how each is configured, started and stopped.
 
 use super::Outcome;
+use super::small::open_to_all;
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -141,6 +142,8 @@ impl Server {
                 let socket = format!("unix:{}", directory.join("socket").display());
                 wrap.args(["-c", CGI_PROCESSES, "-s", &socket]);
                 processes.push(spawn(wrap, log()?)?);
+                wait_until("fcgiwrap listens", || directory.join("socket").exists())?;
+                open_to_all(&directory.join("socket"))?;
                 let mut command = Command::new("nginx");
                 command.arg("-p").arg(directory).arg("-c").arg(file);
                 processes.push(spawn(command, log()?)?);
@@ -235,17 +238,20 @@ impl Server {
 
 impl Running {
     fn wait_until_it_listens(&self) -> Outcome<()> {
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            if begun.elapsed() > Duration::from_secs(10) {
-                return Err(
-                    "the server does not listen; see its log in the scratch directory".into()
-                );
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
+        let listens = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        wait_until("the server listens", listens)
     }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome<()> {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err(format!("waited for ten seconds until {what}").into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 impl Drop for Running {
