@@ -11,6 +11,7 @@ mod budget;
 mod crash;
 mod hostile;
 mod http;
+mod load;
 mod oracle;
 mod properties;
 mod push;

@@ -4,6 +4,7 @@ use crate::load::files;
 use crate::load::mix::{Mix, MixError, PushKind, parse_bytes};
 use crate::load::null_server::{Faults, NullServer};
 use crate::load::report;
+use crate::load::run::RunError;
 use crate::load::settings::{End, Layout, Pace, Settings};
 use crate::load::summary::Summary;
 use crate::load::target::{Credentials, Target, is_loopback};
@@ -213,7 +214,14 @@ impl Load {
                 }
             }
         }
-        let summary = crate::load::run(settings)?;
+        let summary = match crate::load::run(settings) {
+            Ok(summary) => summary,
+            Err(error @ RunError::Interrupted) => {
+                say(&format!("packhouse: {error}"));
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            Err(error) => return Err(error.into()),
+        };
         self.tell(&summary)?;
         Ok(status_of(&summary))
     }

@@ -262,7 +262,7 @@ mod tests {
             let thin = PushKind { thin: true, sizes: vec![900, 3000], ..PushKind::plain(3, 1) };
             let maker = ParcelMaker::new(thin, hash, 99);
             let take = |pack: &[u8]| {
-                git(repository, &["index-pack", "-q", "--stdin", "--fix-thin", "--strict"], pack)
+                git(repository, &["index-pack", "--stdin", "--fix-thin", "--strict"], pack)
             };
             let (seed, pack) = whole(&maker.seed(0).unwrap(), None);
             take(&pack);
