@@ -1,8 +1,10 @@
 //! `packhouse load`: the load generator, and the null server to measure it with.
 
+mod help;
+mod null_server;
+
 use crate::load::files;
 use crate::load::mix::{Mix, MixError, PushKind, parse_bytes};
-use crate::load::null_server::{Faults, NullServer};
 use crate::load::report;
 use crate::load::run::RunError;
 use crate::load::settings::{End, Layout, Pace, Settings};
@@ -11,9 +13,10 @@ use crate::load::target::{Credentials, Target, is_loopback};
 use crate::load::tls::Trust;
 use crate::report::with_causes;
 use clap::{Args, Subcommand, ValueEnum};
+use help::EXAMPLES;
+use null_server::NullServerArguments;
 use std::error::Error;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -142,39 +145,6 @@ pub(super) struct Load {
 #[derive(Clone, Debug, Subcommand)]
 enum LoadCommand {
     NullServer(NullServerArguments),
-}
-
-/// Serves pushes from memory and keeps nothing: what is reached against it is the generator's own
-/// ceiling. Can be told to misbehave, to see that the generator notices.
-#[derive(Args, Clone, Debug)]
-struct NullServerArguments {
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1:8418", value_name = "ADDR")]
-    listen: SocketAddr,
-    /// Threads that serve
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    threads: usize,
-    /// Acknowledge every Nth push and forget it
-    #[arg(long, value_name = "N")]
-    lose_every: Option<u64>,
-    /// Acknowledge at once and show refs only so many milliseconds later
-    #[arg(long, value_name = "MILLISECONDS")]
-    late: Option<u64>,
-    /// Refuse every Nth push
-    #[arg(long, value_name = "N")]
-    reject_every: Option<u64>,
-    /// Carry out every Nth push and close the connection without an answer
-    #[arg(long, value_name = "N")]
-    hang_up_every: Option<u64>,
-    /// Answer everything so many milliseconds later
-    #[arg(long, value_name = "MILLISECONDS")]
-    delay: Option<u64>,
-    /// Answer every request with this status, such as 401, 429 or 503
-    #[arg(long, value_name = "CODE", value_parser = status)]
-    status: Option<u16>,
-    /// Tell made-up times by step with Server-Timing
-    #[arg(long)]
-    server_timing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -331,25 +301,6 @@ impl Load {
     }
 }
 
-impl NullServerArguments {
-    fn run(self) -> Result<(), Failure> {
-        let status = self.status.map(hyper::StatusCode::from_u16).transpose()?;
-        let faults = Faults {
-            lose_every: self.lose_every,
-            late: self.late.map(Duration::from_millis),
-            reject_every: self.reject_every,
-            hang_up_every: self.hang_up_every,
-            delay: self.delay.map(Duration::from_millis),
-            status,
-            server_timing: self.server_timing,
-        };
-        let server = NullServer::bind(self.listen, self.threads, faults)?;
-        let address = server.local_address()?;
-        say(&format!("packhouse: null server listening on http://{address}, keeping nothing"));
-        Ok(server.run()?)
-    }
-}
-
 fn told(result: Result<ExitCode, Failure>, otherwise: u8) -> ExitCode {
     result.unwrap_or_else(|error| {
         say(&format!("packhouse: error: {}", with_causes(error.as_ref())));
@@ -402,11 +353,6 @@ fn seconds(flag: &str, seconds: f64) -> Result<Duration, Failure> {
     }
 }
 
-fn status(text: &str) -> Result<u16, String> {
-    let refused = || format!("'{text}' is no status of HTTP");
-    text.parse().ok().filter(|code| (200..600).contains(code)).ok_or_else(refused)
-}
-
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -432,45 +378,6 @@ const CLIENT: &str = "The client";
 const WHO: &str = "Credentials and TLS";
 const PROOF: &str = "Before and after";
 const REPORT: &str = "Reports";
-
-const EXAMPLES: &str = "\
-Examples:
-  A server on this machine that creates repositories by push, such as packhouse serve:
-    packhouse load 'http://127.0.0.1:8417/load-{repo}.git' --verify --report load.html
-
-  Any other server whose repositories lie in /srv/git: make them first, look at them afterwards:
-    packhouse load 'http://127.0.0.1/git/load-{repo}.git' \\
-        --prepare /srv/git --verify --root /srv/git --report load.html
-
-  32 people on one repository; everybody on one branch:
-    packhouse load -n 32 http://127.0.0.1:8417/team.git
-    packhouse load -n 32 --layout one-branch http://127.0.0.1:8417/team.git
-
-  A fixed 500 pushes a second, whatever the server does (latency counts from when each was due):
-    packhouse load -n 64 --rate 500 --duration 60 'http://127.0.0.1:8417/load-{repo}.git'
-
-  Two servers in turns; one somewhere else, with a password:
-    packhouse load 'http://127.0.0.1:8417/a-{repo}.git' --compare 'http://127.0.0.1:8080/a-{repo}.git'
-    PACKHOUSE_LOAD_PASSWORD=… packhouse load --yes --user me https://git.example.org/load.git
-
-  The ceiling of this program on this machine:
-    packhouse load null-server & packhouse load 'http://127.0.0.1:8418/{repo}'
-
-A mix is a TOML file of kinds with weights:
-    [[push]]                      [[push]]
-    weight = 8                    refs = 20          # one branch and 19 more refs
-    blobs = 3                     atomic = true
-    size = [200, '64k']           [[push]]
-    thin = true                   delete = true      # the refs that others added
-    texture = 'text'              [[fetch]]
-                                  kind = 'clone'     # or fetch, ls-remote
-
-Exit status:
-    0  every push was acknowledged, and everything was found that was looked for
-    1  pushes failed, or something acknowledged is not there
-    2  the run could not be made: no server, no permission, no file
-  129  the command line makes no sense
-  130  ended by Ctrl-C (once: with a report; twice: at once)";
 
 #[cfg(test)]
 mod tests {

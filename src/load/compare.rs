@@ -26,8 +26,10 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<(Vec<Ended>, Option<String>), RunError> {
     let mut sides = Vec::new();
-    for repositories in repositories {
-        sides.push(Side::start(repositories, settings, supply, run, None)?);
+    for (repositories, number) in repositories.into_iter().zip(0_u64..) {
+        // Other names of branches for each side: both may be the same repository.
+        let run = Run { id: run.id.wrapping_add(number << 32), ..*run };
+        sides.push(Side::start(repositories, settings, supply, &run, None)?);
     }
     let both: Vec<&Side> = sides.iter().collect();
     wait_for_begin(&both, settings, interrupt)?;
@@ -100,7 +102,7 @@ fn one_round(
     let quantile =
         |quantile| Duration::from_nanos(latency.value_at_quantile(quantile)).as_secs_f64();
     Round {
-        pushes_per_second: super::summary::rate(after - before, length),
+        pushes_per_second: super::numbers::rate(after - before, length),
         p50_seconds: quantile(0.5),
         p99_seconds: quantile(0.99),
     }

@@ -1,6 +1,6 @@
 //! Ctrl-C: once to stop and tell what there is, twice to end at once.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +29,8 @@ impl Interrupt {
                     if set.0.swap(true, Ordering::SeqCst) {
                         std::process::exit(INTERRUPTED);
                     }
+                    // Nobody can be told if that fails.
+                    drop(io::stderr().write_all(STOPPING));
                 }
             });
         })?;
@@ -43,3 +45,4 @@ impl Interrupt {
 
 /// The exit status of a process that ended for SIGINT, as shells have it.
 const INTERRUPTED: i32 = 130;
+const STOPPING: &[u8] = b"packhouse: stopping; a second Ctrl-C ends at once\n";

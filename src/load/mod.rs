@@ -12,7 +12,7 @@
 //! | `pace`, `pusher`, `side`, [`run`](mod@run), `compare` | who pushes when |
 //! | `series`, `recorder`, `timing`, `health` | what is counted |
 //! | `ledger`, `verify`, `git` | what was promised, and whether it was kept |
-//! | [`summary`], [`report`], [`files`], `progress` | what is told |
+//! | [`summary`], [`report`], [`files`], `numbers`, `progress` | what is told |
 //! | [`null_server`] | a server that keeps nothing, to measure the generator with |
 
 mod answer;
@@ -27,6 +27,7 @@ mod interrupt;
 mod ledger;
 pub mod mix;
 pub mod null_server;
+mod numbers;
 mod pace;
 mod parcel;
 mod progress;

@@ -1,8 +1,8 @@
 //! The line on a terminal that tells how it goes. Silent where standard error is no terminal.
 
+use super::numbers::{bytes_text, duration_text, rate};
 use super::settings::{End, Settings};
 use super::side::Side;
-use super::summary::{bytes_text, duration_text, rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Progress {
     bar: ProgressBar,
     end: End,
+    warmup: Duration,
     begun: Cell<Option<Instant>>,
     looked: Cell<Instant>,
     comparing: bool,
@@ -28,7 +29,8 @@ impl Progress {
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let comparing = settings.compare.is_some();
         let looked = Cell::new(Instant::now());
-        Self { bar, end: settings.pace.end, begun: Cell::new(None), looked, comparing }
+        let (end, warmup) = (settings.pace.end, settings.pace.warmup);
+        Self { bar, end, warmup, begun: Cell::new(None), looked, comparing }
     }
 
     /// Tells what is done before or after the pushes.
@@ -55,7 +57,7 @@ impl Progress {
             let far = match self.end {
                 End::Pushes(count) => format!("{pushed} of {count}"),
                 End::After(whole) if !self.comparing => {
-                    format!("{elapsed:.0} of {:.0} s", whole.as_secs_f64())
+                    format!("{elapsed:.0} of {:.0} s", (whole + self.warmup).as_secs_f64())
                 }
                 End::After(_) => format!("{elapsed:.0} s"),
             };

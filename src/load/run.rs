@@ -65,6 +65,8 @@ pub fn run(settings: &Settings) -> Result<Summary, RunError> {
     progress.stage("making packs");
     let supply = Supply::start(&settings.mix, hash, run.id, amount(settings));
     supply.fill(FILL_MAX, &|| interrupt.is_set());
+    // The time of reports begins here: making packs is no part of the run.
+    let run = Run { begun: Instant::now(), ..run };
     let (mut ended, reason) = match other {
         None => {
             let (ended, reason) =

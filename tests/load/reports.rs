@@ -82,6 +82,15 @@ fn two_servers_take_turns_and_are_told_apart() {
     assert!(run["comparison"]["p50"].as_f64().unwrap() > 2.0, "{run}");
 }
 
+#[test]
+fn a_server_can_be_compared_with_itself() {
+    let server = NullServer::with(&[]);
+    let url = server.repository("one.git");
+    let arguments = ["-n2", "--duration=1", "--round=0.5", "--warmup=0.2", "--verify"];
+    let (status, run) = load_json(&[&[&*url, "--compare", &url], &arguments[..]].concat());
+    assert_eq!(status, 0, "{run}");
+}
+
 /// Every element is closed in the order in which it was opened; nothing but `<!DOCTYPE` is not XML.
 fn assert_well_formed(html: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
 //! The frame of a chart: scales, grid lines, labels.
 
-use crate::load::summary::seconds_text;
+use crate::load::numbers::seconds_text;
 use std::fmt::Write as _;
 
 /// From values to places on the page.

@@ -4,7 +4,8 @@
 //! the text around it.
 
 use super::axes::{Frame, Scale, Tick, grid};
-use crate::load::summary::{Moment, SideSummary, seconds_text};
+use crate::load::numbers::{float, seconds_text};
+use crate::load::summary::{Moment, SideSummary};
 use std::fmt::Write as _;
 
 /// Latency over time: median, 99th percentile and the slowest push of each slot.
@@ -46,7 +47,8 @@ pub(super) fn rate_over_time(sides: &[SideSummary]) -> String {
     grid(&mut out, &x.numbers(), &y.numbers(), FRAME);
     let mut legend = Vec::new();
     for (side, colours) in sides.iter().zip(COLOURS) {
-        let points = side.timeline.iter();
+        // Failures of the warm-up are marked; its pushes are not counted.
+        let points = side.timeline.iter().skip_while(|at| at.pushes == 0);
         let points = points.map(|at| (x.place(middle(at)), y.place(per_second(at)), at.at));
         polyline(&mut out, points, gap(side), colours[0], 2.5);
         legend.push((format!("{}pushes/s", side_name(sides, side)), colours[0]));
@@ -145,7 +147,7 @@ fn polyline(
     let mut length = 0;
     let mut previous = (0.0, 0.0);
     for (x, y, at) in points {
-        let joined = at - last <= gap;
+        let joined = length > 0 && at - last <= gap;
         if !joined && length == 1 {
             alone.push(previous);
         }
@@ -210,7 +212,22 @@ fn side_name(sides: &[SideSummary], side: &SideSummary) -> &'static str {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "drawn to a tenth of a pixel")]
-fn float(count: u64) -> f64 {
-    count as f64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(points: &[(f64, f64, f64)], gap: f64) -> String {
+        let mut out = String::new();
+        polyline(&mut out, points.iter().copied(), gap, "red", 2.0);
+        out
+    }
+
+    #[test]
+    fn a_line_begins_somewhere_and_is_broken_at_gaps() {
+        let points = [(0.0, 1.0, 0.0), (1.0, 1.0, 1.0), (5.0, 1.0, 5.0)];
+        assert!(drawn(&points, f64::INFINITY).contains("d=\"M0.0 1.0L1.0 1.0L5.0 1.0\""));
+        let broken = drawn(&points, 1.5);
+        assert!(broken.contains("d=\"M0.0 1.0L1.0 1.0M5.0 1.0\""), "{broken}");
+        assert!(broken.contains("circle cx=\"5.0\""), "a point alone is drawn as one: {broken}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Latencies as the HdrHistogram plotter reads them.
 
+use crate::load::numbers::float;
 use crate::load::summary::SideSummary;
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;
@@ -47,11 +48,6 @@ fn of(histogram: &Histogram<u64>) -> String {
         histogram.distinct_values() / usize::from(histogram.buckets()).max(1)
     );
     out
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a push are far below 2^53")]
-fn float(nanoseconds: u64) -> f64 {
-    nanoseconds as f64
 }
 
 const TICKS_PER_HALF: u32 = 5;

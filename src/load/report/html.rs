@@ -1,9 +1,8 @@
 //! A run as one page for people: numbers, charts, errors. It needs nothing from outside.
 
 use super::chart;
-use crate::load::summary::{
-    Comparison, Latency, SideSummary, Summary, Verification, bytes_text, seconds_text,
-};
+use crate::load::numbers::{bytes_text, seconds_text};
+use crate::load::summary::{Comparison, Latency, SideSummary, Summary, Verification};
 use std::fmt::Write as _;
 
 /// The page.

@@ -1,8 +1,7 @@
 //! A run as text, for a terminal.
 
-use crate::load::summary::{
-    Comparison, Latency, SideSummary, Summary, Verification, bytes_text, seconds_text,
-};
+use crate::load::numbers::{bytes_text, float, seconds_text};
+use crate::load::summary::{Comparison, Latency, SideSummary, Summary, Verification};
 use std::fmt::Write as _;
 
 /// The run in some twenty lines.
@@ -163,11 +162,6 @@ fn row(out: &mut String, name: &str, latency: &Latency) {
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown in three digits")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 /// What is listed on a terminal of a long list.
