@@ -1,54 +1,101 @@
 //! Processor time of a server and of everything it starts.
+//!
+//! A control group counts it, because nothing else does: a CGI process whose parent does not wait
+//! for it leaves no time behind in `/proc`. That needs root, and a hierarchy of control groups
+//! (either version).
 
-use std::collections::{HashMap, HashSet};
+use super::Outcome;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-/// A process as `/proc` has it (proc_pid_stat(5)).
-struct Process {
-    parent: u32,
-    /// Clock ticks of its own, and of the children that it has waited for.
-    ticks: u64,
+/// A control group of one server.
+#[derive(Debug)]
+pub(crate) struct Group {
+    directory: PathBuf,
+    version: Version,
 }
 
-/// User and system time used so far by `root` and its descendants, living or waited for.
-pub(crate) fn of_tree(root: u32) -> Duration {
-    let processes = processes();
-    let mut members = HashSet::from([root]);
-    loop {
-        let below = processes.iter().filter(|(_, process)| members.contains(&process.parent));
-        let below: Vec<u32> = below.map(|(id, _)| *id).filter(|id| !members.contains(id)).collect();
-        if below.is_empty() {
-            break;
-        }
-        members.extend(below);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Group {
+    /// Makes a group with this name.
+    pub(crate) fn new(name: &str) -> Outcome<Self> {
+        let places = [
+            (Path::new("/sys/fs/cgroup/cpuacct"), Version::One),
+            (Path::new("/sys/fs/cgroup/cpu,cpuacct"), Version::One),
+            (Path::new("/sys/fs/cgroup"), Version::Two),
+        ];
+        let (root, version) = places
+            .into_iter()
+            .find(|(root, version)| {
+                root.join(version.usage_file()).exists() || *version == Version::Two
+            })
+            .ok_or("no hierarchy of control groups")?;
+        let directory = root.join(name);
+        fs::create_dir(&directory).map_err(|error| {
+            format!(
+                "cannot make a control group to count processor time in (root is needed): {error}"
+            )
+        })?;
+        Ok(Self { directory, version })
     }
-    let ticks: u64 = members.iter().filter_map(|id| processes.get(id)).map(|p| p.ticks).sum();
-    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+
+    /// A command that runs `program` in the group.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        let script = r#"echo $$ > "$0"; exec "$@""#;
+        command.arg("-c").arg(script).arg(self.directory.join("cgroup.procs")).arg(program);
+        command
+    }
+
+    /// User and system time that was used in the group so far.
+    pub(crate) fn used(&self) -> Outcome<Duration> {
+        let text = fs::read_to_string(self.directory.join(self.version.usage_file()))?;
+        match self.version {
+            Version::One => Ok(Duration::from_nanos(text.trim().parse()?)),
+            Version::Two => {
+                let value = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+                Ok(Duration::from_micros(value.ok_or("cpu.stat tells no usage")?.parse()?))
+            }
+        }
+    }
+
+    /// The most memory that one of its processes held at once, in kilobytes.
+    pub(crate) fn peak_kilobytes(&self) -> Option<u64> {
+        let processes = fs::read_to_string(self.directory.join("cgroup.procs")).ok()?;
+        processes.lines().filter_map(peak_kilobytes).max()
+    }
 }
 
-/// The most memory that a process held at once, in kilobytes.
-pub(crate) fn peak_kilobytes(process: u32) -> Option<u64> {
+impl Version {
+    fn usage_file(self) -> &'static str {
+        match self {
+            Self::One => "cpuacct.usage",
+            Self::Two => "cpu.stat",
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A CGI process may take a moment to end.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn peak_kilobytes(process: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches("kB").trim().parse().ok()
-}
-
-/// What the kernel counts in towards user space (`USER_HZ`): the same on all machines of today.
-const TICKS_PER_SECOND: u64 = 100;
-
-fn processes() -> HashMap<u32, Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(|id: u32| Some((id, read(id)?))).collect()
-}
-
-fn read(id: u32) -> Option<Process> {
-    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name may hold anything, a parenthesis too.
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let ticks = (11..15).map(number).sum::<Option<u64>>()?;
-    Some(Process { parent: u32::try_from(number(1)?).ok()?, ticks })
 }

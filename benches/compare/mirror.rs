@@ -1,10 +1,10 @@
 //! One big push by git itself: `git push --mirror` of a history that the user names.
 
+use super::Outcome;
 use super::arguments::Arguments;
 use super::server::Server;
 use super::small::{open_to_all, run};
 use super::table::median;
-use super::{Outcome, cpu};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -62,15 +62,13 @@ fn push(server: &Server, history: &Path, scratch: &Path) -> Outcome<Push> {
     run(Command::new("git").args(["init", "-q", "--bare"]).arg(&target))?;
     run(Command::new("chmod").args(["-R", "a+rwX"]).arg(&root))?;
     let running = server.start(&directory.path().join("server"), &root)?;
-    let processes = || running.processes.iter().map(std::process::Child::id);
-    let spent = || processes().map(cpu::of_tree).sum::<std::time::Duration>();
-    let before = spent();
+    let before = running.group.used()?;
     let begun = Instant::now();
     let url = format!("http://127.0.0.1:{}/mirror.git", running.port);
     run(Command::new("git").current_dir(history).args(["push", "-q", "--mirror", &url]))?;
     let wall = begun.elapsed().as_secs_f64();
-    let cpu = spent().saturating_sub(before).as_secs_f64();
-    let peak = processes().next().filter(|_| server.is_packhouse()).and_then(cpu::peak_kilobytes);
+    let cpu = running.group.used()?.saturating_sub(before).as_secs_f64();
+    let peak = server.is_packhouse().then(|| running.group.peak_kilobytes()).flatten();
     let refs = |place: &Path| {
         let output = Command::new("git").current_dir(place).arg("show-ref").output();
         output.map(|output| output.stdout)

@@ -1,6 +1,7 @@
 //! The servers: how each is configured, started and stopped.
 
 use super::Outcome;
+use super::cpu::Group;
 use super::small::open_to_all;
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -29,8 +30,9 @@ enum Front {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) port: u16,
-    /// The ones whose descendants do the work.
-    pub(crate) processes: Vec<Child>,
+    processes: Vec<Child>,
+    /// Dropped after the processes have ended.
+    pub(crate) group: Group,
 }
 
 const AS_INSTALLED: &[(&str, &str)] = &[];
@@ -126,36 +128,37 @@ impl Server {
         fs::create_dir_all(root)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let log = || File::create(directory.join("log"));
+        let group = Group::new(&format!("compare-{}-{port}", std::process::id()))?;
         let mut processes = Vec::new();
         match self.front {
             Front::Apache => {
                 let file = directory.join("apache.conf");
                 fs::write(&file, self.apache(directory, root, port)?)?;
-                let mut command = Command::new("apache2");
+                let mut command = group.command("apache2");
                 command.arg("-DFOREGROUND").arg("-f").arg(file);
                 processes.push(spawn(command, log()?)?);
             }
             Front::Nginx => {
                 let file = directory.join("nginx.conf");
                 fs::write(&file, self.nginx(directory, root, port)?)?;
-                let mut wrap = Command::new("fcgiwrap");
+                let mut wrap = group.command("fcgiwrap");
                 let socket = format!("unix:{}", directory.join("socket").display());
                 wrap.args(["-c", CGI_PROCESSES, "-s", &socket]);
                 processes.push(spawn(wrap, log()?)?);
                 wait_until("fcgiwrap listens", || directory.join("socket").exists())?;
                 open_to_all(&directory.join("socket"))?;
-                let mut command = Command::new("nginx");
+                let mut command = group.command("nginx");
                 command.arg("-p").arg(directory).arg("-c").arg(file);
                 processes.push(spawn(command, log()?)?);
             }
             Front::Packhouse { .. } => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));
+                let mut command = group.command(env!("CARGO_BIN_EXE_packhouse"));
                 command.args(self.packhouse(root, port).iter().skip(1));
                 command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
                 processes.push(spawn(command, log()?)?);
             }
         }
-        let running = Running { port, processes };
+        let running = Running { port, processes, group };
         running.wait_until_it_listens()?;
         Ok(running)
     }

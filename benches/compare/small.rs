@@ -1,9 +1,9 @@
 //! Small pushes: one commit with three blobs of a kilobyte.
 
+use super::Outcome;
 use super::arguments::Arguments;
 use super::server::{Running, Server};
 use super::table::{self, Row};
-use super::{Outcome, cpu};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -101,9 +101,9 @@ impl Cell<'_> {
         if verify {
             more.extend(["--verify", "--root", &root_text]);
         }
-        let before = total(&running);
+        let before = running.group.used()?;
         let summary = self.push(&running, &more)?;
-        let spent = total(&running).saturating_sub(before);
+        let spent = running.group.used()?.saturating_sub(before);
         let side = summary.pointer("/sides/0").ok_or("the generator told nothing")?;
         let number = |path: &str| side.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN);
         if number("/failures") > 0.0 {
@@ -148,10 +148,6 @@ impl Cell<'_> {
         }
         Ok(serde_json::from_slice(&output.stdout)?)
     }
-}
-
-fn total(running: &Running) -> Duration {
-    running.processes.iter().map(|child| cpu::of_tree(child.id())).sum()
 }
 
 /// Runs a command that says nothing unless it fails.
