@@ -68,8 +68,12 @@ impl Group {
 
     /// The most memory that one of its processes held at once, in kilobytes.
     pub(crate) fn peak_kilobytes(&self) -> Option<u64> {
-        let processes = fs::read_to_string(self.directory.join("cgroup.procs")).ok()?;
-        processes.lines().filter_map(peak_kilobytes).max()
+        self.processes().iter().filter_map(|process| peak_kilobytes(process)).max()
+    }
+
+    fn processes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.directory.join("cgroup.procs")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 }
 
@@ -84,10 +88,14 @@ impl Version {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A CGI process may take a moment to end.
+        // fcgiwrap leaves its workers behind, and a CGI process may take a moment to end.
         for _ in 0..100 {
             if fs::remove_dir(&self.directory).is_ok() {
                 return;
+            }
+            for process in self.processes() {
+                let id = process.parse().ok().and_then(rustix::process::Pid::from_raw);
+                id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::TERM));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

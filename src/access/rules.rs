@@ -219,8 +219,8 @@ impl fmt::Display for Denial {
                  authentication"
             }
             Self::NotLocal => {
-                "this server was started without authentication and serves its own machine only: \
-                 address it as localhost, without a proxy, or configure who may push"
+                "this server was started without authentication and serves its own user on its own \
+                 machine only: address it as localhost, without a proxy, or configure who may push"
             }
             Self::RepositoryClosed(Operation::Push) => {
                 "this repository takes no pushes over HTTP ('http.receivepack')"

@@ -6,6 +6,7 @@
 //!
 //! Does not know what a worker does.
 
+use super::patience::Patience;
 use crate::model::CancelToken;
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
@@ -14,6 +15,8 @@ use std::io::{self, BufRead, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
@@ -87,6 +90,8 @@ impl Read for BodyReader {
 pub(super) struct ReplySender {
     begun: Option<oneshot::Sender<()>>,
     chunks: mpsc::Sender<io::Result<Frame<Bytes>>>,
+    patience: Patience,
+    runtime: Handle,
 }
 
 impl ReplySender {
@@ -98,22 +103,21 @@ impl ReplySender {
         }
     }
 
-    /// Sends bytes; blocks while the client is slower. The answer begins with the first of them.
+    /// Sends bytes; blocks while the client is slower, as long as there is patience. The answer
+    /// begins with the first of them.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.begin()?;
         if bytes.is_empty() {
             return Ok(());
         }
-        self.chunks
-            .blocking_send(Ok(Frame::data(Bytes::copy_from_slice(bytes))))
-            .map_err(|_| gone())
+        self.put(Ok(Frame::data(Bytes::copy_from_slice(bytes))))
     }
 
     /// Ends an answer that has begun with trailers; nothing may be sent after them.
     pub(super) fn trailers(&mut self, trailers: HeaderMap) {
         if self.begun.is_none() {
             // If that fails, nobody is left to read them.
-            drop(self.chunks.blocking_send(Ok(Frame::trailers(trailers))));
+            drop(self.put(Ok(Frame::trailers(trailers))));
         }
     }
 
@@ -124,7 +128,25 @@ impl ReplySender {
         }
         let error = io::Error::other("the worker failed");
         // If that fails, the client has gone already.
-        drop(self.chunks.blocking_send(Err(error)));
+        drop(self.put(Err(error)));
+    }
+
+    /// Puts a frame on its way, once there is room.
+    fn put(&mut self, frame: io::Result<Frame<Bytes>>) -> io::Result<()> {
+        let frame = match self.chunks.try_send(frame) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(frame)) => frame,
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+        };
+        let sent = self.runtime.block_on(self.patience.wait(self.chunks.send(frame)));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => Err(gone()),
+            None => {
+                let text = "the client does not read its answer";
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
+        }
     }
 }
 
@@ -143,13 +165,15 @@ pub(super) enum Start<T> {
 /// even if nobody waits for it any more; `cancel` is set when that is so.
 pub(super) async fn run<T: Send + 'static>(
     cancel: CancelToken,
+    patience: Patience,
     work: impl FnOnce(&mut ReplySender) -> T + Send + 'static,
 ) -> Start<T> {
     let (begun, has_begun) = oneshot::channel();
     // Made before anything is awaited: if this future is dropped, so is the body's guard.
     let (sender, body) = reply_channel(cancel);
+    let runtime = Handle::current();
     let worker = spawn_blocking(move || {
-        let mut reply = ReplySender { begun: Some(begun), chunks: sender };
+        let mut reply = ReplySender { begun: Some(begun), chunks: sender, patience, runtime };
         let result = catch_unwind(AssertUnwindSafe(|| work(&mut reply)));
         if result.is_err() {
             reply.cut();
@@ -202,6 +226,7 @@ fn gone() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stop::StopControl;
     use super::*;
     use axum::http::HeaderValue;
     use axum::http::header::TE;
@@ -210,6 +235,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
     use tokio::time::{sleep, timeout};
+
+    fn patient() -> Patience {
+        // It must outlive the signal, for which the end of the server is a stop.
+        let control: &StopControl = Box::leak(Box::new(StopControl::new()));
+        Patience::new(Duration::from_secs(3600), control.signal())
+    }
 
     async fn read_all(reader: BodyReader) -> io::Result<Vec<u8>> {
         let read = move || {
@@ -249,13 +280,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_that_answers_nothing_gives_its_value() {
-        let start = run(CancelToken::new(), |_| 7).await;
+        let start = run(CancelToken::new(), patient(), |_| 7).await;
         assert!(matches!(start, Start::Ended(7)));
     }
 
     #[tokio::test]
     async fn an_answer_begins_before_its_first_byte() {
-        let start = run(CancelToken::new(), |reply| {
+        let start = run(CancelToken::new(), patient(), |reply| {
             reply.begin().unwrap();
             std::thread::sleep(Duration::from_millis(50));
             reply.send(b"one ").unwrap();
@@ -268,7 +299,7 @@ mod tests {
     #[tokio::test]
     async fn trailers_come_last_and_only_after_an_answer() {
         let trailers = || HeaderMap::from_iter([(TE, HeaderValue::from_static("x"))]);
-        let start = run(CancelToken::new(), move |reply| {
+        let start = run(CancelToken::new(), patient(), move |reply| {
             reply.send(b"one").unwrap();
             reply.trailers(trailers());
         });
@@ -276,15 +307,15 @@ mod tests {
         let all = body.collect().await.unwrap();
         assert_eq!(all.trailers(), Some(&trailers()));
         assert_eq!(all.to_bytes(), "one");
-        let start = run(CancelToken::new(), move |reply| reply.trailers(trailers()));
+        let start = run(CancelToken::new(), patient(), move |reply| reply.trailers(trailers()));
         assert!(matches!(start.await, Start::Ended(())));
     }
 
     #[tokio::test]
     async fn a_panic_before_the_answer_is_told_and_one_within_cuts_it() {
-        let start = run(CancelToken::new(), |_| -> () { panic!("on purpose") }).await;
+        let start = run(CancelToken::new(), patient(), |_| -> () { panic!("on purpose") }).await;
         assert!(matches!(start, Start::Panicked));
-        let start = run(CancelToken::new(), |reply| -> () {
+        let start = run(CancelToken::new(), patient(), |reply| -> () {
             reply.send(b"half").unwrap();
             panic!("on purpose")
         });
@@ -296,7 +327,7 @@ mod tests {
     async fn a_client_that_reads_slowly_holds_the_worker_back() {
         let sent = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&sent);
-        let start = run(CancelToken::new(), move |reply| {
+        let start = run(CancelToken::new(), patient(), move |reply| {
             for _ in 0..100 {
                 reply.send(&[0; 1000]).unwrap();
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -309,10 +340,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_keeps_its_connection_and_reads_nothing_is_given_up() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let control = StopControl::new();
+        let short = Patience::new(Duration::from_millis(20), control.signal());
+        let start = run(CancelToken::new(), short, move |reply| {
+            let error = (0..).find_map(|_| reply.send(b"x").err()).unwrap();
+            tell.send(error.kind()).unwrap();
+        });
+        let Start::Begun(_body) = start.await else { panic!("not begun") };
+        let kind = spawn_blocking(move || told.recv_timeout(Duration::from_secs(5)).unwrap());
+        assert_eq!(kind.await.unwrap(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
     async fn a_client_that_goes_away_sets_the_token_and_fails_the_next_write() {
         let cancel = CancelToken::new();
         let (tell, told) = std::sync::mpsc::channel();
-        let start = run(cancel.clone(), move |reply| {
+        let start = run(cancel.clone(), patient(), move |reply| {
             reply.begin().unwrap();
             while reply.send(b"x").is_ok() {}
             tell.send(()).unwrap();
@@ -325,7 +370,8 @@ mod tests {
 
         // Likewise while nobody has answered yet.
         let cancel = CancelToken::new();
-        let waiting = run(cancel.clone(), |_| std::thread::sleep(Duration::from_millis(100)));
+        let waiting =
+            run(cancel.clone(), patient(), |_| std::thread::sleep(Duration::from_millis(100)));
         assert!(timeout(Duration::from_millis(10), waiting).await.is_err());
         assert!(cancel.is_cancelled());
     }

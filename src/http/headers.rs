@@ -104,7 +104,8 @@ pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
 /// Where the request seems to come from.
 ///
 /// Besides the headers that proxies add, HTTP/1.0 counts as a sign of one: no git client speaks
-/// it, while nginx does by default, adding no header and putting a loopback Host.
+/// it, while older releases of nginx do by default. Newer ones show no sign at all: their user
+/// gives them away, which is not looked at here.
 pub(super) fn origin(parts: &Parts) -> Origin {
     let mut hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
     // In HTTP/2, and where a proxy is addressed, the authority stands in the request line.

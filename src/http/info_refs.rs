@@ -56,6 +56,7 @@ async fn advertise(
     subject: Subject,
 ) -> Result<Response<Body>, Refusal> {
     let permit = site.turn(&site.advertisements).await?;
+    let patience = site.patience();
     let worker = {
         let (site, subject) = (Arc::clone(&site), subject.clone());
         move |reply: &mut ReplySender| -> Result<(), ReceiveError> {
@@ -70,7 +71,7 @@ async fn advertise(
             advertised
         }
     };
-    match bridge::run(CancelToken::new(), worker).await {
+    match bridge::run(CancelToken::new(), patience, worker).await {
         Start::Begun(body) => Ok(reply::stream(Service::ReceivePack.advertisement_type(), body)),
         Start::Ended(Ok(())) => {
             Ok(reply::stream(Service::ReceivePack.advertisement_type(), Body::empty()))

@@ -13,6 +13,8 @@ mod environment;
 mod headers;
 mod info_refs;
 mod locate;
+mod neighbour;
+mod patience;
 mod percent;
 mod push_log;
 mod query;

@@ -75,6 +75,7 @@ async fn run(job: Job, body: Body) -> Result<Response<Body>, (Refusal, Body)> {
     let (cancel, subject) = (job.cancel.clone(), job.subject.clone());
     let (stop, idle) = (job.site.stop.clone(), job.site.idle);
     let (alive, tells_timing) = (stop.hold(), job.tells_timing);
+    let patience = job.site.patience();
     let note = AbandonNote::new(subject.clone());
     let mut incoming = IncomingBody::new(body, cancel.clone(), stop, idle);
     // Whoever sends a few bytes and stops shall neither take a turn nor a thread.
@@ -92,7 +93,7 @@ async fn run(job: Job, body: Body) -> Result<Response<Body>, (Refusal, Body)> {
         let _held = (permit, alive);
         job.take(reader, reply)
     };
-    match bridge::run(cancel, worker).await {
+    match bridge::run(cancel, patience, worker).await {
         Start::Begun(body) => {
             let response = reply::stream(Service::ReceivePack.result_type(), body);
             Ok(if tells_timing { reply::announce_timing(response) } else { response })

@@ -5,6 +5,7 @@
 
 use super::environment::BaseEnvironment;
 use super::locate::Root;
+use super::neighbour::Neighbour;
 use super::router::{Peer, router};
 use super::site::Site;
 use super::stall::StallGuard;
@@ -205,8 +206,12 @@ impl Connections {
         // Small packets are progress that somebody waits for.
         let _ = stream.set_nodelay(true);
         let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
+        let ends = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?)));
+        // Without both ends it is somebody who has gone already.
+        let Ok((there, here)) = ends else { return };
+        let neighbour = Arc::new(Neighbour::new(there, here));
         let stream = StallGuard::new(stream, self.bounds.idle_timeout);
-        let router = self.router.clone().layer(Extension(Peer(peer)));
+        let router = self.router.clone().layer(Extension(Peer(peer))).layer(Extension(neighbour));
         let tls = self.tls.as_ref().map(Tls::acceptor);
         let bounds = self.bounds;
         tokio::spawn(async move {

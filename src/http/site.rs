@@ -5,6 +5,8 @@ use super::engine::Engine;
 use super::environment::{BaseEnvironment, Requester};
 use super::headers;
 use super::locate::{Located, Root, Unusable};
+use super::neighbour::Neighbour;
+use super::patience::Patience;
 use super::push_log::{self, Subject};
 use super::reply::Refusal;
 use super::route::RepositoryPath;
@@ -75,11 +77,27 @@ impl Site {
         let can_authenticate = self.authenticator.can_authenticate(peer);
         let caller =
             if user.is_some() { Caller::Known } else { Caller::Unnamed { can_authenticate } };
-        let origin = headers::origin(parts);
+        let origin = self.origin(parts);
         granted(self.rules.admit(caller, service.operation(), origin))?;
         let git_protocol = headers::git_protocol(&parts.headers);
         let requester = Requester { user, address: peer, git_protocol };
         Ok(Admitted { requester, caller, origin })
+    }
+
+    /// Where the request comes from. If that decides, the other end of the connection must be a
+    /// process of the server's own user: a proxy need not say that it is one.
+    fn origin(&self, parts: &Parts) -> Origin {
+        let neighbour = parts.extensions.get::<Arc<Neighbour>>();
+        let passed_on = || neighbour.is_some_and(|neighbour| !neighbour.is_ours());
+        match headers::origin(parts) {
+            Origin::Local if self.rules.local_only && passed_on() => Origin::Elsewhere,
+            origin => origin,
+        }
+    }
+
+    /// How long an answer waits for its client to read.
+    pub(super) fn patience(&self) -> Patience {
+        Patience::new(self.idle, self.stop.clone())
     }
 
     /// Finds the repository and asks it for its own word.
@@ -158,4 +176,38 @@ fn unusable(error: &Unusable) -> Refusal {
 
 fn bug() -> Refusal {
     Refusal::fault(Fault::Internal, Phase::Discovery, "internal error".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::TestSite;
+    use super::*;
+    use crate::access::Anonymous;
+    use crate::receive::Verdict;
+    use axum::http::Request;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    fn parts(peer: SocketAddr, here: SocketAddr) -> Parts {
+        let request = Request::get("/").header("host", "localhost");
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        parts.extensions.insert(Arc::new(Neighbour::new(peer, here)));
+        parts
+    }
+
+    #[tokio::test]
+    async fn a_silent_proxy_is_known_by_its_user_where_that_decides() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, peer) = listener.accept().unwrap();
+        let here = accepted.local_addr().unwrap();
+        // A socket that this user does not own, as far as the kernel tells.
+        let other = SocketAddr::new(peer.ip(), peer.port() ^ 1);
+        for local_only in [true, false] {
+            let rules = Rules { anonymous: Anonymous::Write, create_on_push: true, local_only };
+            let test = TestSite::with_rules(rules, |_| Ok(Verdict::Probe));
+            assert_eq!(test.site.origin(&parts(peer, here)), Origin::Local);
+            let expected = if local_only { Origin::Elsewhere } else { Origin::Local };
+            assert_eq!(test.site.origin(&parts(other, here)), expected);
+        }
+    }
 }

@@ -41,12 +41,20 @@ impl TestSite {
     pub(super) fn new(
         take: impl Fn(Push<'_>) -> Result<Verdict, ReceiveError> + Send + Sync + 'static,
     ) -> Self {
+        let rules = Rules { anonymous: Anonymous::Write, create_on_push: true, local_only: false };
+        Self::with_rules(rules, take)
+    }
+
+    pub(super) fn with_rules(
+        rules: Rules,
+        take: impl Fn(Push<'_>) -> Result<Verdict, ReceiveError> + Send + Sync + 'static,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let stop = StopControl::new();
         let engine = TestEngine { disk: Disk::new(FlushPolicy::NONE), take: Box::new(take) };
         let site = Arc::new(Site {
             root: Root::open(root.path()).unwrap(),
-            rules: Rules { anonymous: Anonymous::Write, create_on_push: true, local_only: false },
+            rules,
             authenticator: Authenticator::new(None, None).unwrap(),
             engine: Arc::new(engine),
             environment: BaseEnvironment::new(Environment::empty()),

@@ -42,7 +42,7 @@ pub(super) async fn advertise(
     } else {
         Bytes::from_static(PREAMBLE)
     };
-    match upload_pack.run(preamble, permit, site.stop.clone()).await {
+    match upload_pack.run(preamble, permit, site.patience()).await {
         First::Output(body) => Ok(reply::stream(Service::UploadPack.advertisement_type(), body)),
         First::Ended { .. } => Err(internal()),
     }
@@ -83,8 +83,7 @@ pub(super) async fn handle(
     tokio::spawn(incoming.carry(chunks));
     let limit = site.fetch_request_bytes_max;
     let fed = upload_pack.take_input().map(|input| feed(reader, encoding, input, limit));
-    let stop = site.stop.clone();
-    match upload_pack.run(Bytes::new(), permit, stop).await {
+    match upload_pack.run(Bytes::new(), permit, site.patience()).await {
         First::Output(body) => Ok(reply::stream(Service::UploadPack.result_type(), body)),
         First::Ended { success } => match fault_of_input(fed).await {
             None if success => Ok(reply::stream(Service::UploadPack.result_type(), Body::empty())),

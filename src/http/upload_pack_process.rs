@@ -1,8 +1,8 @@
 //! The `git upload-pack` process behind one request.
 
 use super::bridge;
+use super::patience::Patience;
 use super::push_log;
-use super::stop::StopSignal;
 use crate::model::CancelToken;
 use crate::repo::Environment;
 use axum::body::{Body, Bytes};
@@ -82,13 +82,13 @@ impl UploadPack {
         self,
         preamble: Bytes,
         permit: OwnedSemaphorePermit,
-        stop: StopSignal,
+        patience: Patience,
     ) -> First {
         let (tell_first, first) = oneshot::channel();
         let (answer, body) = bridge::reply_channel(CancelToken::new());
         tokio::spawn(async move {
-            let _held = (permit, stop.hold());
-            self.follow(preamble, tell_first, answer, stop).await;
+            let _held = (permit, patience.stop().hold());
+            self.follow(preamble, tell_first, answer, patience).await;
         });
         match first.await {
             Ok(None) => First::Output(body),
@@ -102,13 +102,16 @@ impl UploadPack {
         preamble: Bytes,
         tell_first: oneshot::Sender<Option<bool>>,
         answer: mpsc::Sender<io::Result<Frame<Bytes>>>,
-        mut stop: StopSignal,
+        patience: Patience,
     ) {
         let complaints = tokio::spawn(read_complaints(self.complaints));
+        let mut stopped = patience.stop().clone();
         let carried = tokio::select! {
-            carried = carry(&mut self.output, preamble, tell_first, &answer) => carried,
+            carried = carry(&mut self.output, preamble, tell_first, &answer, patience.clone()) => {
+                carried
+            }
             () = answer.closed() => Carried::ClientGone,
-            () = stop.cancelling() => Carried::ClientGone,
+            () = stopped.cancelling() => Carried::ClientGone,
         };
         if let Carried::ClientGone = carried {
             // Nobody takes what there is for the whole.
@@ -144,6 +147,7 @@ async fn carry(
     preamble: Bytes,
     tell_first: oneshot::Sender<Option<bool>>,
     answer: &mpsc::Sender<io::Result<Frame<Bytes>>>,
+    mut patience: Patience,
 ) -> Carried {
     let mut tell_first = Some(tell_first);
     let mut buffer = Vec::with_capacity(CHUNK_BYTES);
@@ -156,16 +160,16 @@ async fn carry(
         }
         if let Some(first) = tell_first.take() {
             let begun = first.send(None).is_ok();
-            if !begun
-                || (!preamble.is_empty()
-                    && answer.send(Ok(Frame::data(preamble.clone()))).await.is_err())
-            {
+            if !begun {
                 return Carried::ClientGone;
             }
+            if !preamble.is_empty() {
+                let sent = answer.send(Ok(Frame::data(preamble.clone())));
+                let Some(Ok(())) = patience.wait(sent).await else { return Carried::ClientGone };
+            }
         }
-        if answer.send(Ok(Frame::data(Bytes::copy_from_slice(&buffer)))).await.is_err() {
-            return Carried::ClientGone;
-        }
+        let sent = answer.send(Ok(Frame::data(Bytes::copy_from_slice(&buffer))));
+        let Some(Ok(())) = patience.wait(sent).await else { return Carried::ClientGone };
     }
 }
 
