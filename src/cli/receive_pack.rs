@@ -57,6 +57,7 @@ impl ReceivePack {
             unpack_limit: UnpackLimit::DEFAULT,
             agent: super::agent(),
             state_dir: None,
+            hooks_apart: false,
         })
         .map_err(|error| error.to_string())?;
         let id = super::draw_push_id().map_err(|error| error.to_string())?;

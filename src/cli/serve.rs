@@ -110,6 +110,7 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         unpack_limit: settings.unpack_limit.map_or(UnpackLimit::DEFAULT, UnpackLimit),
         agent: super::agent(),
         state_dir: Some(state_dir),
+        hooks_apart: true,
     })?;
     let who_may_push = who_may_push(rules, authenticator.is_configured());
     let log_format = settings.log_format.unwrap_or(LogFormat::Text);

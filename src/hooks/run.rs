@@ -1,13 +1,18 @@
 //! Finding a hook and running it.
 
 use super::exec_path::path_with_exec_path;
+use crate::model::CancelToken;
 use crate::repo::{Disk, EntryKind, Environment};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The hooks of one repository, for one push.
 #[derive(Clone, Debug)]
@@ -16,6 +21,8 @@ pub struct Hooks {
     git_dir: PathBuf,
     directory: PathBuf,
     environment: Environment,
+    own_groups: bool,
+    until: Option<CancelToken>,
 }
 
 /// A hook that is there.
@@ -65,7 +72,22 @@ impl Hooks {
     ) -> Self {
         environment.set("GIT_DIR", ".");
         environment.remove("GIT_WORK_TREE");
-        Self { disk, git_dir, directory: hooks_path.unwrap_or_else(|| "hooks".into()), environment }
+        let directory = hooks_path.unwrap_or_else(|| "hooks".into());
+        Self { disk, git_dir, directory, environment, own_groups: false, until: None }
+    }
+
+    /// The same hooks, each in a process group of its own: a signal to the group of this process,
+    /// such as Ctrl-C, is then not theirs.
+    #[must_use]
+    pub fn in_own_groups(self) -> Self {
+        Self { own_groups: true, ..self }
+    }
+
+    /// The same hooks, which are asked to end (SIGTERM), and after some seconds made to, once
+    /// somebody asks for it.
+    #[must_use]
+    pub fn until(&self, cancel: &CancelToken) -> Self {
+        Self { until: Some(cancel.clone()), ..self.clone() }
     }
 
     /// Looks for a hook by name. One `stat`; nothing is started.
@@ -125,6 +147,9 @@ impl Hooks {
             .stdin(stdin)
             .stdout(writer.try_clone()?)
             .stderr(writer);
+        if self.own_groups {
+            command.process_group(0);
+        }
         let mut child = spawn_when_not_busy(&mut command)?;
         // The command holds our copies of the pipe's writing end; without this the reader would
         // never see its end.
@@ -135,9 +160,71 @@ impl Hooks {
                 // A hook need not read its input: a broken pipe is no fault of anybody's.
                 scope.spawn(move || drop(stdin.write_all(bytes)));
             }
-            copy(&mut reader, output)
+            match &self.until {
+                Some(cancel) => self.copy_until(cancel, &child, &mut reader, output),
+                None => copy(&mut reader, output),
+            }
         })?;
         child.wait()
+    }
+
+    /// Copies until the end of the output, or until the hook was made to end.
+    fn copy_until(
+        &self,
+        cancel: &CancelToken,
+        child: &Child,
+        reader: &mut PipeReader,
+        output: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut asked: Option<Instant> = None;
+        loop {
+            if is_readable(reader, LOOK_INTERVAL)? {
+                match reader.read(&mut buffer) {
+                    Ok(0) => return Ok(()),
+                    Ok(length) => output(buffer.get(..length).unwrap_or_default()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match asked {
+                None if cancel.is_cancelled() => {
+                    self.signal(child, Signal::TERM);
+                    asked = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > GRACE => {
+                    // Whoever still holds the output is none of the hook's group.
+                    self.signal(child, Signal::KILL);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn signal(&self, child: &Child, signal: Signal) {
+        let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+        // It was not waited for yet, so that the number is still its own; an error means that it
+        // has ended.
+        let _ =
+            if self.own_groups { kill_process_group(id, signal) } else { kill_process(id, signal) };
+    }
+}
+
+/// How often somebody is asked whether a hook should end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// What a hook has to end in.
+const GRACE: Duration = Duration::from_secs(5);
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Whether there is something to read, or the end, within this time.
+fn is_readable(reader: &PipeReader, within: Duration) -> io::Result<bool> {
+    let mut wanted = [PollFd::new(reader, PollFlags::IN)];
+    let within = Timespec::try_from(within).map_err(io::Error::other)?;
+    match poll(&mut wanted, Some(&within)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -158,7 +245,7 @@ fn spawn_when_not_busy(command: &mut Command) -> io::Result<Child> {
 }
 
 fn copy(reader: &mut impl Read, output: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-    let mut buffer = vec![0; 16 * 1024];
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         match reader.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -256,6 +343,39 @@ mod tests {
         let (verdict, output) = scene.run("pre-receive", &[], Feed::Bytes(&much));
         assert_eq!(verdict.unwrap(), HookVerdict::Accepted);
         assert_eq!(output.len(), 1_000_000);
+    }
+
+    #[test]
+    fn a_hook_ends_when_it_is_asked_to_and_so_does_what_it_started() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\necho begun; sleep 1000 & wait\n", 0o755);
+        let cancel = CancelToken::new();
+        let hooks = scene.hooks.clone().in_own_groups().until(&cancel);
+        let verdict = hooks.run(
+            Path::new("hooks/pre-receive"),
+            &[],
+            Feed::Nothing,
+            &[],
+            // The background process holds the output open: it must end too.
+            &mut |_| cancel.stop(),
+        );
+        assert_eq!(verdict.unwrap(), HookVerdict::Declined);
+    }
+
+    #[test]
+    fn a_hook_in_a_group_of_its_own_is_not_in_ours() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\ncut -d' ' -f5 /proc/$$/stat; echo $$\n", 0o755);
+        let mut text = Vec::new();
+        let hooks = scene.hooks.clone().in_own_groups().until(&CancelToken::new());
+        let path = Path::new("hooks/pre-receive");
+        let verdict = hooks.run(path, &[], Feed::Nothing, &[], &mut |bytes| {
+            text.extend_from_slice(bytes);
+        });
+        assert_eq!(verdict.unwrap(), HookVerdict::Accepted);
+        let text = String::from_utf8(text).unwrap();
+        let (group, process) = text.trim().split_once('\n').unwrap();
+        assert_eq!(group, process);
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct ReceiverSettings {
     pub agent: String,
     /// The directory of the in-flight record, outside all repositories; none keeps no record.
     pub state_dir: Option<PathBuf>,
+    /// Whether hooks run in process groups of their own, as under a server, whose signals are not
+    /// theirs; git's receive-pack shares its group with them.
+    pub hooks_apart: bool,
 }
 
 /// Where a push goes.
@@ -127,6 +130,10 @@ impl Receiver {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.settings.limits
+    }
+
+    pub(super) fn runs_hooks_apart(&self) -> bool {
+        self.settings.hooks_apart
     }
 
     pub(super) fn agent(&self) -> &str {

@@ -83,6 +83,7 @@ impl<'a> Session<'a> {
             settings.hooks_path.clone(),
             environment.clone(),
         );
+        let hooks = if receiver.runs_hooks_apart() { hooks.in_own_groups() } else { hooks };
         let snapshot = receiver.snapshot(&repository, &environment)?;
         let existed = vec![true; request.commands.len()];
         Ok(Self {
@@ -189,7 +190,7 @@ impl<'a> Session<'a> {
         let variables =
             variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let accepted = hook_calls::pre_receive(
-            &self.hooks,
+            &self.hooks.until(&self.cancel),
             &mut self.channel,
             &self.request.commands,
             variables,
@@ -197,6 +198,8 @@ impl<'a> Session<'a> {
         )
         .map_err(|error| ReceiveError::internal(Phase::Commit, "running 'pre-receive'", error))?;
         if !accepted {
+            // A hook that was made to end has declined nothing.
+            self.stop_if_asked()?;
             self.reject_pending(&RejectReason::PreReceiveDeclined);
         }
         Ok(accepted)

@@ -49,6 +49,7 @@ impl Local {
             unpack_limit: UnpackLimit::DEFAULT,
             agent: "packhouse/test".into(),
             state_dir: None,
+            hooks_apart: false,
         })
         .unwrap();
         let mut environment = Environment::empty();
