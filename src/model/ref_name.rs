@@ -24,7 +24,7 @@ impl RefName {
     pub fn new(name: impl Into<BString>) -> Result<Self, RefNameError> {
         let name = name.into();
         match name.strip_prefix(b"refs/") {
-            Some(rest) if rest.contains(&b'/') && is_well_formed(&name) => Ok(Self(name)),
+            Some(rest) if rest.contains(&b'/') && is_well_formed(name.as_bstr()) => Ok(Self(name)),
             _ => Err(RefNameError { name }),
         }
     }
@@ -33,11 +33,12 @@ impl RefName {
     /// refs can be removed.
     pub fn for_deletion(name: impl Into<BString>) -> Result<Self, RefNameError> {
         let name = name.into();
-        if name.starts_with(b"refs/") && is_well_formed(&name) {
-            Ok(Self(name))
-        } else {
-            Err(RefNameError { name })
-        }
+        if Self::is_deletable(name.as_bstr()) { Ok(Self(name)) } else { Err(RefNameError { name }) }
+    }
+
+    /// Whether [`for_deletion`](Self::for_deletion) accepts `name`.
+    pub fn is_deletable(name: &BStr) -> bool {
+        name.starts_with(b"refs/") && is_well_formed(name)
     }
 
     /// The name as bytes.
@@ -51,8 +52,27 @@ impl RefName {
     }
 }
 
-fn is_well_formed(name: &BString) -> bool {
-    gix_validate::reference::name(name.as_bstr()).is_ok()
+fn is_well_formed(name: &BStr) -> bool {
+    is_plain(name) || gix_validate::reference::name(name).is_ok()
+}
+
+/// Whether a name has nothing in it that could break a rule: letters, digits, `-` and `_` in
+/// components that are not empty, at least two of them, with dots between digits. Most names are
+/// so, and this is the work of a large advertisement.
+fn is_plain(name: &[u8]) -> bool {
+    let mut before = b'/';
+    let mut has_slash = false;
+    for (at, &byte) in name.iter().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => {}
+            b'/' if before != b'/' => has_slash = true,
+            b'.' if before.is_ascii_digit() && name.get(at + 1).is_some_and(u8::is_ascii_digit) => {
+            }
+            _ => return false,
+        }
+        before = byte;
+    }
+    has_slash && before != b'/'
 }
 
 impl fmt::Display for RefName {
@@ -81,6 +101,21 @@ mod tests {
         ] {
             let parsed = RefName::new(name).unwrap();
             assert_eq!(parsed.as_bstr(), name);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_plain_is_well_formed(name in "(refs/)?[a-c0-1./_-]{0,12}(\\.lock)?") {
+            let by_rule = gix_validate::reference::name(name.as_str().into()).is_ok();
+            proptest::prop_assert!(by_rule || !is_plain(name.as_bytes()), "{}", name);
+        }
+    }
+
+    #[test]
+    fn most_names_are_plain() {
+        for name in ["refs/heads/main", "refs/tags/v1.0.2-rc_1", "refs/pull/17/head"] {
+            assert!(is_plain(name.as_bytes()), "{name}");
         }
     }
 

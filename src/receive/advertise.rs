@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 const CHUNK_BYTES: usize = 32 * 1024;
 
 /// Writes the advertisement of `target` to `output`, chunk by chunk, without the preamble that
-/// HTTP puts in front.
+/// HTTP puts in front. However many packed refs there are, a reader that is slow, or does not read
+/// at all, holds no more than two chunks and the refs that have files.
 pub(super) fn advertise(
     receiver: &Receiver,
     target: &Target,
@@ -41,13 +42,13 @@ pub(super) fn advertise(
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
     let offered = receiver.offer(repository.hash(), &settings);
     let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
-    for line in &listed.lines {
+    for line in listed.lines() {
         match line {
             // A name that cannot be framed is left out, as a badly named one is.
             AdvertisedRef::Ref { name, id } => {
-                drop(encoder.reference(&mut buffer, id, name.as_ref()));
+                drop(encoder.reference(&mut buffer, &id, name));
             }
-            AdvertisedRef::Have { id } => encoder.have(&mut buffer, id),
+            AdvertisedRef::Have { id } => encoder.have(&mut buffer, &id),
         }
         if buffer.len() >= CHUNK_BYTES {
             output(&buffer).map_err(client_gone)?;

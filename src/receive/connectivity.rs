@@ -162,8 +162,7 @@ impl RefValues for Values<'_> {
     }
 
     fn visible(&mut self) -> Result<Vec<ObjectId>, Box<dyn Error + Send + Sync>> {
-        let list = self.store.list()?;
-        let visible = list.refs.into_iter().filter(|r| self.is_visible(r.name.as_bstr()));
-        Ok(visible.map(|r| r.id).collect())
+        let view = self.store.view()?;
+        Ok(view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id).collect())
     }
 }

@@ -6,19 +6,20 @@
 
 use super::error::RefError;
 use super::hidden::HiddenRefs;
-use super::listing::RefList;
+use super::listing::{RefEntry, RefView};
+use super::namespace::Namespace;
 use super::store::RefStore;
 use crate::model::ObjectId;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::BStr;
 use std::collections::HashSet;
 
 /// One line of the advertisement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdvertisedRef {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvertisedRef<'a> {
     /// A ref, by the name that clients use.
     Ref {
         /// The name, without the namespace.
-        name: BString,
+        name: &'a BStr,
         /// Its value.
         id: ObjectId,
     },
@@ -29,7 +30,7 @@ pub enum AdvertisedRef {
     },
 }
 
-impl AdvertisedRef {
+impl AdvertisedRef<'_> {
     /// The id.
     pub fn id(&self) -> ObjectId {
         match self {
@@ -40,46 +41,50 @@ impl AdvertisedRef {
     /// What stands after the id: the name, or `.have`.
     pub fn label(&self) -> &BStr {
         match self {
-            Self::Ref { name, .. } => name.as_bstr(),
+            Self::Ref { name, .. } => name,
             Self::Have { .. } => ".have".into(),
         }
     }
 }
 
-/// The lines of the advertisement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advertised {
-    /// In order. Tips of alternates follow them, without those whose id is here already.
-    pub lines: Vec<AdvertisedRef>,
-    /// As in [`RefList`].
-    pub broken: Vec<BString>,
+/// The lines of the advertisement, made as they are asked for: an advertisement that nobody reads
+/// costs what [`RefView`] does. In a namespace each different id is remembered too.
+#[derive(Debug)]
+pub struct Advertised<'a> {
+    view: RefView,
+    namespace: Option<&'a Namespace>,
+    hidden: &'a HiddenRefs,
 }
 
-/// Reads the refs and filters them.
-pub fn advertised(store: &RefStore, hidden: &HiddenRefs) -> Result<Advertised, RefError> {
-    let RefList { refs, broken } = store.list()?;
+/// Looks at the refs. All that can fail does so here.
+pub fn advertised<'a>(
+    store: &'a RefStore,
+    hidden: &'a HiddenRefs,
+) -> Result<Advertised<'a>, RefError> {
     let namespace = store.context().namespace.as_ref();
-    let mut seen = HashSet::new();
-    let mut lines = Vec::with_capacity(refs.len());
-    for reference in refs {
-        let (full, id) = (reference.name.as_bstr(), reference.id);
-        let shown = match namespace {
-            Some(namespace) => namespace.strip(full),
-            None => Some(full),
-        };
-        if hidden.hides(shown, full) {
-            continue;
-        }
-        match shown {
-            Some(name) => {
-                seen.insert(id);
-                lines.push(AdvertisedRef::Ref { name: name.into(), id });
+    Ok(Advertised { view: store.view()?, namespace, hidden })
+}
+
+impl Advertised<'_> {
+    /// The lines in their order. Tips of alternates follow them, without those whose id is here
+    /// already.
+    pub fn lines(&self) -> impl Iterator<Item = AdvertisedRef<'_>> {
+        let mut seen = HashSet::new();
+        self.view.iter().filter_map(move |RefEntry { name: full, id, .. }| {
+            let shown = match self.namespace {
+                Some(namespace) => namespace.strip(full),
+                None => Some(full),
+            };
+            if self.hidden.hides(shown, full) {
+                return None;
             }
-            None if seen.insert(id) => lines.push(AdvertisedRef::Have { id }),
-            None => {}
-        }
+            let is_new = self.namespace.is_some() && seen.insert(id);
+            match shown {
+                Some(name) => Some(AdvertisedRef::Ref { name, id }),
+                None => is_new.then_some(AdvertisedRef::Have { id }),
+            }
+        })
     }
-    Ok(Advertised { lines, broken })
 }
 
 #[cfg(test)]
@@ -91,8 +96,9 @@ mod tests {
     fn ours(repository: &TestRepository, namespace: &str, hidden: &[&str]) -> Vec<String> {
         let namespace = Namespace::new(namespace.as_bytes()).unwrap();
         let store = RefStore::new(RefContext { namespace, ..repository.context() });
-        let advertised = advertised(&store, &HiddenRefs::new(hidden)).unwrap();
-        advertised.lines.iter().map(|line| format!("{} {}", line.id(), line.label())).collect()
+        let hidden = HiddenRefs::new(hidden);
+        let advertised = advertised(&store, &hidden).unwrap();
+        advertised.lines().map(|line| format!("{} {}", line.id(), line.label())).collect()
     }
 
     fn theirs(repository: &TestRepository, namespace: &str, hidden: &[&str]) -> Vec<String> {
@@ -152,11 +158,28 @@ mod tests {
     }
 
     #[test]
-    fn broken_refs_are_told_and_not_shown() {
+    fn broken_refs_are_not_shown_and_a_broken_file_fails_before_the_first_line() {
         let repository = repository();
         repository.write("refs/heads/empty", "");
-        let advertised = advertised(&repository.store(), &HiddenRefs::default()).unwrap();
-        assert_eq!(advertised.broken, ["refs/heads/empty"]);
-        assert!(advertised.lines.iter().all(|line| !line.id().is_null()));
+        let (store, hidden) = (repository.store(), HiddenRefs::default());
+        let lines = advertised(&store, &hidden).unwrap();
+        assert!(
+            lines.lines().all(|line| !line.id().is_null() && line.label() != "refs/heads/empty")
+        );
+        repository.write("packed-refs", format!("{} refs/heads/a\nnonsense\n", commit(0)));
+        assert!(advertised(&repository.store(), &hidden).is_err());
+    }
+
+    #[test]
+    fn all_advertisements_share_what_is_packed() {
+        let repository = repository();
+        repository.git(&["pack-refs", "--all"]);
+        let hidden = HiddenRefs::default();
+        let store = repository.store();
+        let all: Vec<_> = (0..3).map(|_| advertised(&store, &hidden).unwrap()).collect();
+        for one in &all {
+            assert!(one.view.shares_packed_refs_with(&all[0].view));
+            assert_eq!(one.view.files(), 1, "the symbolic ref");
+        }
     }
 }

@@ -7,12 +7,14 @@
 use super::context::PER_WORKTREE;
 use super::error::{Doing, RefError};
 use super::name_conflict::is_gone;
+use super::packed::PackedRefs;
 use super::store::{Loose, RefStore, RefValue};
 use crate::model::{ObjectId, RefName};
 use crate::repo::EntryKind;
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One ref that leads to an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,54 +37,92 @@ pub struct RefList {
     pub broken: Vec<BString>,
 }
 
+/// All refs, to be gone through one by one.
+///
+/// Memory is taken for those that have files. What packed-refs holds is shared with all who read
+/// that file: any number of listings of a large repository cost little more than one.
+#[derive(Debug)]
+pub struct RefView {
+    loose: Vec<LooseRef>,
+    packed: Arc<PackedRefs>,
+}
+
+/// A ref of a [`RefView`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefEntry<'a> {
+    /// As in [`Ref`].
+    pub name: &'a BStr,
+    /// As in [`Ref`].
+    pub id: ObjectId,
+    /// As in [`Ref`].
+    pub symbolic_target: Option<&'a BStr>,
+}
+
+/// A ref that has a file, or a symbolic link.
+#[derive(Debug)]
+struct LooseRef {
+    name: BString,
+    value: LooseValue,
+}
+
+#[derive(Debug)]
+enum LooseValue {
+    /// It leads to an id.
+    Id { id: ObjectId, symbolic_target: Option<BString> },
+    /// It leads to a ref that does not exist.
+    Nothing,
+    /// It is none.
+    Broken,
+}
+
 impl RefStore {
     /// Lists all refs in byte order: files over packed-refs, symbolic refs with their target's
     /// value, those that lead to nothing left out.
     pub fn list(&self) -> Result<RefList, RefError> {
-        let loose = self.list_loose()?;
-        let packed = self.packed_refs()?;
+        let view = self.view()?;
         let mut list = RefList::default();
-        let mut loose = loose.into_iter().peekable();
-        for record in packed.iter() {
-            let record = record?;
-            let mut shadowed = false;
-            while let Some((name, value)) = loose.next_if(|(name, _)| name.as_bstr() <= record.name)
-            {
-                shadowed |= name == record.name;
-                self.add(&mut list, name, value)?;
+        for entry in view.all() {
+            match entry {
+                Ok(RefEntry { name, id, symbolic_target }) => {
+                    // It has been looked at.
+                    if let Ok(name) = RefName::for_deletion(name) {
+                        let symbolic_target = symbolic_target.map(BString::from);
+                        list.refs.push(Ref { name, id, symbolic_target });
+                    }
+                }
+                Err(name) => list.broken.push(name.into()),
             }
-            if !shadowed {
-                add_id(&mut list, record.name.into(), record.id, None);
-            }
-        }
-        for (name, value) in loose {
-            self.add(&mut list, name, value)?;
         }
         Ok(list)
     }
 
-    fn add(
-        &self,
-        list: &mut RefList,
-        name: BString,
-        value: Option<RefValue>,
-    ) -> Result<(), RefError> {
-        match value {
-            Some(RefValue::Id(id)) => add_id(list, name, id, None),
-            Some(RefValue::Symbolic(target)) => match self.follow(name.as_bstr()) {
-                Ok(resolved) => {
-                    if let Some(id) = resolved.id {
-                        add_id(list, name, id, Some(target));
-                    }
-                }
-                Err(RefError::Broken { .. } | RefError::SymrefTooDeep { .. }) => {
-                    list.broken.push(name);
-                }
+    /// All refs as [`list`](Self::list) has them, without a list of them.
+    pub fn view(&self) -> Result<RefView, RefError> {
+        let loose = self.list_loose()?;
+        // Before symbolic refs are followed: what they lead to is looked up in a file that is as
+        // new, or newer.
+        let packed = self.packed_refs()?;
+        packed.check()?;
+        let loose = loose.into_iter().map(|(name, value)| {
+            let value = self.loose_value(name.as_bstr(), value)?;
+            Ok(LooseRef { name, value })
+        });
+        Ok(RefView { loose: loose.collect::<Result<_, _>>()?, packed })
+    }
+
+    fn loose_value(&self, name: &BStr, value: Option<RefValue>) -> Result<LooseValue, RefError> {
+        Ok(match value {
+            Some(RefValue::Id(id)) => LooseValue::Id { id, symbolic_target: None },
+            Some(RefValue::Symbolic(target)) => match self.follow(name) {
+                Ok(resolved) => match resolved.id {
+                    Some(id) => LooseValue::Id { id, symbolic_target: Some(target) },
+                    None => LooseValue::Nothing,
+                },
+                Err(RefError::Broken { .. } | RefError::SymrefTooDeep { .. }) => LooseValue::Broken,
                 Err(error) => return Err(error),
             },
-            None => list.broken.push(name),
-        }
-        Ok(())
+            None => LooseValue::Broken,
+        })
     }
 
     /// The refs that have files, sorted by name; with `None` those whose file has no value.
@@ -153,11 +193,63 @@ impl RefStore {
     }
 }
 
-fn add_id(list: &mut RefList, name: BString, id: ObjectId, symbolic_target: Option<BString>) {
-    match RefName::for_deletion(name) {
-        Ok(name) if !id.is_null() => list.refs.push(Ref { name, id, symbolic_target }),
-        Ok(name) => list.broken.push(name.as_bstr().into()),
-        Err(error) => list.broken.push(error.name),
+impl RefView {
+    /// The refs in byte order of their names, without what is none.
+    pub fn iter(&self) -> impl Iterator<Item = RefEntry<'_>> {
+        self.all().flatten()
+    }
+
+    #[cfg(test)]
+    pub(super) fn shares_packed_refs_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.packed, &other.packed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn files(&self) -> usize {
+        self.loose.len()
+    }
+
+    /// The refs in byte order of their names; of what is none, the name.
+    fn all(&self) -> impl Iterator<Item = Result<RefEntry<'_>, &BStr>> {
+        let mut loose = self.loose.iter().peekable();
+        // Every line was looked at when the view was made.
+        let mut packed = self.packed.iter().map_while(Result::ok).peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let next_packed = packed.peek().map(|record| record.name);
+                let is_loose = match (loose.peek(), next_packed) {
+                    (Some(loose), Some(packed)) => loose.name.as_bstr() <= packed,
+                    (next_loose, _) => next_loose.is_some(),
+                };
+                if !is_loose {
+                    let record = packed.next()?;
+                    return Some(entry(record.name, record.id, None));
+                }
+                let LooseRef { name, value } = loose.next()?;
+                let name = name.as_bstr();
+                packed.next_if(|record| record.name == name);
+                match value {
+                    LooseValue::Id { id, symbolic_target } => {
+                        let target = symbolic_target.as_ref().map(|target| target.as_bstr());
+                        return Some(entry(name, *id, target));
+                    }
+                    LooseValue::Broken => return Some(Err(name)),
+                    LooseValue::Nothing => {}
+                }
+            }
+        })
+    }
+}
+
+fn entry<'a>(
+    name: &'a BStr,
+    id: ObjectId,
+    symbolic_target: Option<&'a BStr>,
+) -> Result<RefEntry<'a>, &'a BStr> {
+    if RefName::is_deletable(name) && !id.is_null() {
+        Ok(RefEntry { name, id, symbolic_target })
+    } else {
+        Err(name)
     }
 }
 

@@ -28,7 +28,7 @@ pub use advertised::{Advertised, AdvertisedRef, advertised};
 pub use context::{LockTimeout, RefContext, RefSettings, ReflogCreation};
 pub use error::{LockFailure, RefError};
 pub use hidden::HiddenRefs;
-pub use listing::{Ref, RefList};
+pub use listing::{Ref, RefEntry, RefList, RefView};
 pub use namespace::{Namespace, NamespaceError};
 pub use packed::{Peel, Peeled};
 pub use packed_cache::PackedRefsCache;

@@ -9,6 +9,7 @@ use crate::model::{HashKind, ObjectId, oid};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 /// What an object leads to once all tags are taken off, where packed-refs remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) struct PackedRefs {
     records: Vec<u8>,
     peeling: Peeling,
     hash: HashKind,
+    /// Set once every line was found to mean something.
+    checked: OnceLock<()>,
 }
 
 /// One ref.
@@ -58,7 +61,7 @@ const HEADER: &[u8] = b"# pack-refs with:";
 impl PackedRefs {
     /// What stands for a file that is not there.
     pub(super) fn empty(hash: HashKind) -> Self {
-        Self { records: Vec::new(), peeling: Peeling::All, hash }
+        Self { records: Vec::new(), peeling: Peeling::All, hash, checked: OnceLock::new() }
     }
 
     /// Reads a file. A file from before headers told that they are sorted is sorted here.
@@ -86,7 +89,7 @@ impl PackedRefs {
             };
             bytes.drain(..=end.min(bytes.len().saturating_sub(1)));
         }
-        let mut this = Self { records: bytes, peeling, hash };
+        let mut this = Self { records: bytes, peeling, hash, checked: OnceLock::new() };
         if !sorted {
             this.sort()?;
         }
@@ -111,6 +114,15 @@ impl PackedRefs {
         let found = self.record_at(self.lower_bound(directory.as_bstr())?)?;
         let name = found.map(|record| record.name);
         Ok(name.filter(|name| name.starts_with(&directory)))
+    }
+
+    /// An error if some line means nothing. Lines are looked at once, whatever number asks.
+    pub(super) fn check(&self) -> Result<(), RefError> {
+        if self.checked.get().is_none() {
+            self.iter().try_for_each(|record| record.map(drop))?;
+            let _ = self.checked.set(());
+        }
+        Ok(())
     }
 
     /// All refs in byte order, ending after the first line that means nothing.
