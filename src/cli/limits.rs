@@ -74,15 +74,20 @@ impl<'de> Deserialize<'de> for LimitSettings {
     }
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 19] = [
     "base_cache_bytes_max",
     "big_file_bytes",
     "command_bytes_max",
+    "command_memory_bytes_max",
     "commands_max",
+    "commit_parents_max",
     "delta_depth_max",
+    "entry_name_bytes_max",
     "fetch_request_bytes_max",
     "index_cache_bytes_max",
     "inflated_bytes_max",
+    "metadata_bytes_max",
+    "metadata_memory_bytes_max",
     "named_objects_max",
     "object_bytes_max",
     "objects_max",
@@ -96,11 +101,16 @@ fn place<'a>(name: &str, limits: &'a mut Limits, bounds: &'a mut Bounds) -> Opti
         "base_cache_bytes_max" => &mut limits.base_cache_bytes_max,
         "big_file_bytes" => &mut limits.big_file_bytes,
         "command_bytes_max" => &mut limits.command_bytes_max,
+        "command_memory_bytes_max" => &mut limits.command_memory_bytes_max,
         "commands_max" => &mut limits.commands_max,
+        "commit_parents_max" => &mut limits.commit_parents_max,
         "delta_depth_max" => &mut limits.delta_depth_max,
+        "entry_name_bytes_max" => &mut limits.entry_name_bytes_max,
         "fetch_request_bytes_max" => &mut bounds.fetch_request_bytes_max,
         "index_cache_bytes_max" => &mut limits.index_cache_bytes_max,
         "inflated_bytes_max" => &mut limits.inflated_bytes_max,
+        "metadata_bytes_max" => &mut limits.metadata_bytes_max,
+        "metadata_memory_bytes_max" => &mut limits.metadata_memory_bytes_max,
         "named_objects_max" => &mut limits.named_objects_max,
         "object_bytes_max" => &mut limits.object_bytes_max,
         "objects_max" => &mut limits.objects_max,

@@ -1,10 +1,10 @@
 //! The same pushes to `git rev-list` and to us: the same values must be connected.
 
 use super::commit_graph::CommitGraph;
-use super::corpus::{Push, Refs, Store, commit_bytes, tag_bytes, tree_bytes};
+use super::corpus::{METADATA_BYTES, Push, Refs, Store, commit_bytes, tag_bytes, tree_bytes};
 use super::{Connectivity, Fault, LazySource, Missing, Verdicts};
 use crate::links::{NewObjects, links};
-use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
+use crate::model::{ByteBudget, CancelToken, HashKind, ObjectId, ObjectKind};
 use crate::repo::Disk;
 use crate::snapshot::{SnapshotCache, Sources};
 use flate2::{Compression, write::ZlibEncoder};
@@ -429,7 +429,8 @@ fn on_disk(
         brought: &brought,
         commit_graph: &|| None,
         shallow: &HashSet::new(),
-        object_bytes_max: 1 << 20,
+        metadata_bytes: METADATA_BYTES,
+        metadata_memory: &ByteBudget::new(METADATA_BYTES),
         cancel: &CancelToken::new(),
     };
     connectivity.check(tips, refs).unwrap()

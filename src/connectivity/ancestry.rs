@@ -1,12 +1,12 @@
 //! Whether one commit is an ancestor of another.
 
 use super::commit_graph::CommitGraph;
-use super::commits::{CommitFacts, Commits, Rank};
+use super::commits::{CommitFacts, Commits, Parents, Rank};
 use super::error::ConnectivityError;
 use super::source::ObjectSource;
 use super::stores::Stores;
 use crate::links::NewObjects;
-use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
+use crate::model::{ByteBudget, CancelToken, HashKind, Limit, ObjectId, ObjectKind};
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -24,8 +24,10 @@ pub struct Ancestry<'a> {
     pub commit_graph: &'a dyn Fn() -> Option<Arc<CommitGraph>>,
     /// The commits at which history ends.
     pub shallow: &'a HashSet<ObjectId>,
-    /// Bytes of the largest commit that is read; a larger one is an error.
-    pub object_bytes_max: u64,
+    /// What the links of a commit may take that is read; one with more leads nowhere.
+    pub metadata_bytes: Limit,
+    /// What all pushes share for such objects if they are large.
+    pub metadata_memory: &'a ByteBudget,
     /// Asks the walk to stop.
     pub cancel: &'a CancelToken,
 }
@@ -47,7 +49,8 @@ impl Ancestry<'_> {
             new: &nothing,
             old: self.objects,
             brought: self.objects,
-            bytes_max: self.object_bytes_max,
+            bytes_max: self.metadata_bytes,
+            memory: self.metadata_memory,
             cancel: self.cancel,
         };
         for id in [old, new] {
@@ -76,7 +79,7 @@ struct Seen {
     side: Side,
     /// Whether its parents are to be told.
     is_open: bool,
-    parents: Vec<ObjectId>,
+    parents: Parents,
 }
 
 /// Two fronts that go down the history, the youngest commit first. Where the front of the old
@@ -107,6 +110,7 @@ impl Walk<'_> {
             seen.is_open = false;
             let (side, parents) = (seen.side, seen.parents.clone());
             self.new_open -= usize::from(side == Side::New);
+            let parents = self.commits.parents(&id, parents)?;
             if side == Side::New && parents.contains(old) {
                 return Ok(true);
             }
@@ -166,7 +170,7 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connectivity::corpus::{SHA1, Store, absent};
+    use crate::connectivity::corpus::{METADATA_BYTES, SHA1, Store, absent};
     use proptest::prelude::*;
 
     fn ask(store: &Store, old: ObjectId, new: ObjectId) -> Option<bool> {
@@ -176,7 +180,8 @@ mod tests {
             objects: store,
             commit_graph: &|| None,
             shallow: &shallow,
-            object_bytes_max: 1 << 20,
+            metadata_bytes: METADATA_BYTES,
+            metadata_memory: &ByteBudget::new(METADATA_BYTES),
             cancel: &cancel,
         };
         ancestry.is_ancestor(&old, &new).unwrap()
@@ -226,7 +231,8 @@ mod tests {
             objects: &store,
             commit_graph: &|| None,
             shallow: &shallow,
-            object_bytes_max: 1 << 20,
+            metadata_bytes: METADATA_BYTES,
+            metadata_memory: &ByteBudget::new(METADATA_BYTES),
             cancel: &cancel,
         };
         let answer = ancestry.is_ancestor(&commits[0], &commits[2]);

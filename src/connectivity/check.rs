@@ -10,7 +10,7 @@ use super::source::{ObjectSource, RefValues};
 use super::stores::Stores;
 use super::verdict::Verdicts;
 use crate::links::{Link, NewObjects};
-use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
+use crate::model::{ByteBudget, CancelToken, HashKind, Limit, ObjectId, ObjectKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,8 +33,11 @@ pub struct Connectivity<'a> {
     /// The commits at which history ends: those of the repository's `shallow` file and those that
     /// the push may add to it. Empty unless one of the two is shallow.
     pub shallow: &'a HashSet<ObjectId>,
-    /// Bytes of the largest object that is read for its links; a larger one is an error.
-    pub object_bytes_max: u64,
+    /// What a tree may have that is read for its links. A larger one refuses the values that need
+    /// it read. Of commits and tags only the beginning is read.
+    pub metadata_bytes: Limit,
+    /// What all pushes share for such objects if they are large.
+    pub metadata_memory: &'a ByteBudget,
     /// Asks the check to stop.
     pub cancel: &'a CancelToken,
 }
@@ -53,7 +56,8 @@ impl Connectivity<'_> {
             new: self.new,
             old: self.old,
             brought: self.brought,
-            bytes_max: self.object_bytes_max,
+            bytes_max: self.metadata_bytes,
+            memory: self.metadata_memory,
             cancel: self.cancel,
         };
         let wants = Wants::new(stores, tips);

@@ -33,7 +33,26 @@ pub(super) struct Rank {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommitFacts {
     pub(super) rank: Rank,
-    pub(super) parents: Vec<ObjectId>,
+    pub(super) parents: Parents,
+}
+
+/// The parents of a commit that waits for them to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Parents {
+    /// These.
+    Few(Vec<ObjectId>),
+    /// So many that they are read again when they are needed: a thousand commits that wait may
+    /// have ten thousand parents each.
+    Many,
+}
+
+/// Parents that are held in memory for each commit that waits.
+const PARENTS_HELD_MAX: usize = 8;
+
+impl From<Vec<ObjectId>> for Parents {
+    fn from(parents: Vec<ObjectId>) -> Self {
+        if parents.len() <= PARENTS_HELD_MAX { Self::Few(parents) } else { Self::Many }
+    }
 }
 
 /// What a ref's value leads to when tags are followed.
@@ -114,6 +133,27 @@ impl<'a> Commits<'a> {
         })
     }
 
+    /// The parents of a commit whose facts were found.
+    pub(super) fn parents(
+        &self,
+        id: &ObjectId,
+        parents: Parents,
+    ) -> Result<Vec<ObjectId>, ConnectivityError> {
+        Ok(match parents {
+            Parents::Few(parents) => parents,
+            Parents::Many => match self.graph().and_then(|graph| graph.find(id)) {
+                Some(commit) => commit.parents,
+                None => match self.read_any(id)? {
+                    Some((ObjectKind::Commit, data)) => {
+                        let commit = links::commit(&data, self.stores.hash);
+                        commit.into_iter().flatten().map_while(Result::ok).collect()
+                    }
+                    _ => Vec::new(),
+                },
+            },
+        })
+    }
+
     /// The tree of a complete commit; `None` if it is missing or unreadable.
     pub(super) fn tree(&self, id: &ObjectId) -> Result<Option<ObjectId>, ConnectivityError> {
         if let Some(commit) = self.graph().and_then(|graph| graph.find(id)) {
@@ -160,18 +200,18 @@ impl<'a> Commits<'a> {
     pub(super) fn graph_facts(&self, id: &ObjectId) -> Option<CommitFacts> {
         let commit = self.graph()?.find(id)?;
         let rank = Rank { generation: commit.generation, date: commit.date };
-        Some(CommitFacts { rank, parents: commit.parents })
+        Some(CommitFacts { rank, parents: commit.parents.into() })
     }
 
     /// Reads an object that may be a commit or a tag; other kinds are not loaded.
-    fn read(&self, id: &ObjectId) -> Result<Option<Data>, ConnectivityError> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Data<'_>>, ConnectivityError> {
         match self.stores.old_kind(id)? {
             Ok(ObjectKind::Commit | ObjectKind::Tag) => self.read_any(id),
             _ => Ok(None),
         }
     }
 
-    fn read_any(&self, id: &ObjectId) -> Result<Option<Data>, ConnectivityError> {
+    fn read_any(&self, id: &ObjectId) -> Result<Option<Data<'_>>, ConnectivityError> {
         self.reads.set(self.reads.get() + 1);
         Ok(self.stores.read_old(id)?.ok())
     }
@@ -184,10 +224,10 @@ impl<'a> Commits<'a> {
         let parents = if self.shallow.contains(id) {
             Vec::new()
         } else {
-            commit.collect::<Result<_, _>>().ok()?
+            commit.collect::<Result<Vec<_>, _>>().ok()?
         };
         let rank = Rank { generation: Rank::OUTSIDE, date: committer_date(&data) };
-        Some(CommitFacts { rank, parents })
+        Some(CommitFacts { rank, parents: parents.into() })
     }
 }
 

@@ -4,8 +4,8 @@ use super::{
     Connectivity, ConnectivityError, Missing, ObjectSource, RefValues, SourceError, Verdicts,
 };
 use crate::connectivity::commit_graph::CommitGraph;
-use crate::links::{self, Link, NewCommit, NewObjects, links};
-use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
+use crate::links::{self, Link, NewObjects, links};
+use crate::model::{ByteBudget, CancelToken, HashKind, Limit, ObjectId, ObjectKind};
 use sha1::Digest as _;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -13,6 +13,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 pub(super) const SHA1: HashKind = HashKind::Sha1;
+
+pub(super) const METADATA_BYTES: Limit =
+    Limit { name: "metadata_bytes_max", value: 1 << 30, unit: "bytes" };
 
 /// A store of objects that counts what it is asked.
 #[derive(Clone, Debug, Default)]
@@ -83,11 +86,6 @@ impl Store {
                     new.name(&link.id, link.kind);
                 }
             }
-            if *kind == ObjectKind::Commit {
-                let commit = links::commit(data, hash).unwrap();
-                let tree = commit.tree;
-                new.add_commit(NewCommit { tree, parents: commit.map(Result::unwrap).collect() });
-            }
         }
         new
     }
@@ -111,7 +109,7 @@ impl ObjectSource for Store {
         let Some((kind, data)) = self.objects.get(id) else { return Ok(None) };
         assert_ne!(*kind, ObjectKind::Blob, "blobs are never read");
         if data.len() as u64 > bytes_max {
-            return Err(SourceError::Unavailable("too large".into()));
+            return Err(SourceError::TooLarge);
         }
         Ok(Some((*kind, data.clone())))
     }
@@ -186,7 +184,8 @@ impl<'a> Push<'a> {
             brought: self.brought,
             commit_graph: &commit_graph,
             shallow: &self.shallow,
-            object_bytes_max: self.bytes_max,
+            metadata_bytes: Limit { value: self.bytes_max, ..METADATA_BYTES },
+            metadata_memory: &ByteBudget::new(METADATA_BYTES),
             cancel: &self.cancel,
         }
         .check(tips, refs)

@@ -1,6 +1,7 @@
 //! The object snapshot of a push as a source.
 
-use super::source::{ObjectSource, SourceError};
+use super::source::{ObjectSource, SMALL_BYTES, SourceError};
+use crate::links::holds_all_links;
 use crate::model::{ObjectId, ObjectKind};
 use crate::snapshot::{ObjectSnapshot, SnapshotError};
 
@@ -17,18 +18,48 @@ impl ObjectSource for ObjectSnapshot {
         id: &ObjectId,
         bytes_max: u64,
     ) -> Result<Option<(ObjectKind, Vec<u8>)>, SourceError> {
-        let found = ObjectSnapshot::read(&self.refreshing(), id, bytes_max)?;
-        Ok(found.map(|object| (object.kind, object.data)))
+        let snapshot = self.refreshing();
+        match ObjectSnapshot::read(&snapshot, id, bytes_max.min(SMALL_BYTES as u64)) {
+            Ok(found) => Ok(found.map(|object| (object.kind, object.data))),
+            Err(SnapshotError::TooLarge { .. }) => read_large(&snapshot, id, bytes_max),
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// Reads a large object. A commit may have a message of any length: it is inflated, and not kept.
+fn read_large(
+    snapshot: &ObjectSnapshot,
+    id: &ObjectId,
+    bytes_max: u64,
+) -> Result<Option<(ObjectKind, Vec<u8>)>, SourceError> {
+    let kind = snapshot.kind_and_size(id)?.map(|(kind, _)| kind);
+    if matches!(kind, Some(ObjectKind::Commit | ObjectKind::Tag)) {
+        let mut beginning = Vec::new();
+        let streamed = snapshot.stream(id, bytes_max, &mut |piece| {
+            let room = SMALL_BYTES.saturating_sub(beginning.len());
+            beginning.extend_from_slice(piece.get(..room).unwrap_or(piece));
+        })?;
+        match streamed {
+            Some((kind, size)) if size <= SMALL_BYTES as u64 || holds_all_links(&beginning) => {
+                return Ok(Some((kind, beginning)));
+            }
+            Some(_) => {}
+            None => return Ok(None),
+        }
+    }
+    let found = ObjectSnapshot::read(snapshot, id, bytes_max)?;
+    Ok(found.map(|object| (object.kind, object.data)))
 }
 
 impl From<SnapshotError> for SourceError {
     fn from(error: SnapshotError) -> Self {
         match error {
             SnapshotError::DamagedObject { .. } => Self::Damaged(error.into()),
-            SnapshotError::Io { .. }
-            | SnapshotError::CorruptIndex { .. }
-            | SnapshotError::TooLarge { .. } => Self::Unavailable(error.into()),
+            SnapshotError::TooLarge { .. } => Self::TooLarge,
+            SnapshotError::Io { .. } | SnapshotError::CorruptIndex { .. } => {
+                Self::Unavailable(error.into())
+            }
         }
     }
 }
@@ -93,5 +124,38 @@ mod tests {
         assert!(matches!(snapshot.kind(&absent), Ok(None)));
         let error = ObjectSource::read(&snapshot, old.objects.keys().next().unwrap(), 0);
         assert!(!matches!(error, Err(SourceError::Damaged(_))));
+    }
+
+    #[test]
+    fn of_a_commit_or_tag_with_a_long_message_only_the_beginning_is_held() {
+        let objects = tempfile::tempdir().unwrap();
+        let mut store = Store::default();
+        let tree = store.tree(&[]);
+        let text = |head: String| [head.as_bytes(), &vec![b'm'; 3 << 20]].concat();
+        let commit = text(format!("tree {tree}\nauthor x\n\n"));
+        let commit = store.put(HashKind::Sha1, ObjectKind::Commit, commit);
+        let tag = text(format!("object {commit}\ntype commit\ntag v1\ntagger x\n\n"));
+        let tag = store.put(HashKind::Sha1, ObjectKind::Tag, tag);
+        // Its links go on behind what is held.
+        let wide =
+            format!("tree {tree}\n{}author x\n\n", format!("parent {commit}\n").repeat(30_000));
+        let wide = store.put(HashKind::Sha1, ObjectKind::Commit, wide.into_bytes());
+        let flat = store.put(HashKind::Sha1, ObjectKind::Tree, vec![b'x'; 3 << 20]);
+        write_loose(&store, objects.path());
+        let snapshot = snapshot(objects.path());
+        for (id, bytes_max, expected) in [
+            (commit, 2 << 20, Some(1 << 20)),
+            (tag, 2 << 20, Some(1 << 20)),
+            (wide, 2 << 20, Some(store.objects[&wide].1.len())),
+            (wide, 5 << 18, None),
+            (flat, 3 << 20, Some(3 << 20)),
+            (flat, (3 << 20) - 1, None),
+        ] {
+            let read = ObjectSource::read(&snapshot, &id, bytes_max);
+            match expected {
+                Some(len) => assert_eq!(read.unwrap().unwrap().1.len(), len),
+                None => assert!(matches!(read, Err(SourceError::TooLarge))),
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! Refs are asked for in three steps, each only if those before have not done: the old values,
 //! then visible refs that the commit-graph knows, then the others, each of which costs a read.
 
-use super::commits::{CommitFacts, Commits, Rank};
+use super::commits::{CommitFacts, Commits, Parents, Rank};
 use super::error::ConnectivityError;
 use super::source::RefValues;
 use crate::model::ObjectId;
@@ -50,7 +50,7 @@ enum Seeds {
 struct Step {
     rank: Rank,
     id: ObjectId,
-    parents: Vec<ObjectId>,
+    parents: Parents,
 }
 
 impl<'a> History<'a> {
@@ -112,7 +112,7 @@ impl<'a> History<'a> {
                 self.paint_parents()?;
             } else if !self.add_seeds(refs)? {
                 let Some(step) = self.wanted.pop() else { return Ok(()) };
-                for parent in step.parents {
+                for parent in self.commits.parents(&step.id, step.parents)? {
                     self.want(&parent)?;
                 }
             }
@@ -155,7 +155,7 @@ impl<'a> History<'a> {
 
     fn paint_parents(&mut self) -> Result<(), ConnectivityError> {
         let Some(step) = self.frontier.pop() else { return Ok(()) };
-        for parent in step.parents {
+        for parent in self.commits.parents(&step.id, step.parents)? {
             if self.paint(parent) && !self.unproven.is_empty() {
                 let reads = self.commits.reads();
                 if let Some(facts) = self.commits.parent_facts(&parent)? {

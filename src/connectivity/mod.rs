@@ -14,8 +14,10 @@
 //! - Objects of the push to which no new value leads do no harm, however broken.
 //! - A value is refused only with the name of an object that is missing, of the wrong kind, or
 //!   unreadable.
-//! - Every walk is iterative and can be cancelled; memory is bounded by the number of different
-//!   objects touched.
+//! - Every walk is iterative and can be cancelled. The bytes of one object are in memory at a
+//!   time, of at most `metadata_bytes_max` (and, where it is stored as a delta, its base and the
+//!   delta); beyond that, memory is some two hundred bytes for each different object touched,
+//!   whatever number of times it is named.
 //!
 //! What it deliberately does not do: change anything, open paths other than those of commit-graph
 //! files, find out which refs there are or which of them are hidden (the caller hands in
@@ -31,10 +33,11 @@
 //! | `history` | which commits a visible ref leads to |
 //! | `beside` | new trees walked beside those of complete commits |
 //! | `ancestry` | whether one commit is an ancestor of another |
-//! | `closure` | the exact walk, for what nothing cheaper proves and for the blame |
+//! | `closure`, `agenda` | the exact walk, for what nothing cheaper proves and for the blame |
 //! | `commits`, `stores`, `source`, `from_snapshot` | where commits, objects and refs are read |
 //! | `commit_graph` | a reader of commit-graph files |
 
+mod agenda;
 mod ancestry;
 mod beside;
 mod check;

@@ -7,6 +7,10 @@ use std::error::Error;
 /// A cause in another module's words.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
+/// Bytes of an object that is read without waiting for memory, whatever it is, and what is read of
+/// a larger commit or tag.
+pub(super) const SMALL_BYTES: usize = 1 << 20;
+
 /// Where objects are read.
 ///
 /// A miss must be final: whatever has to be done to be sure of it (packs may have been replaced
@@ -15,8 +19,11 @@ pub trait ObjectSource {
     /// The kind of an object, or `None` if it is missing.
     fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, SourceError>;
 
-    /// An object of at most `bytes_max` bytes, or `None` if it is missing; a larger one is an
-    /// error.
+    /// An object, to be read for its links, or `None` if it is missing. What has more than
+    /// `bytes_max` bytes is an error.
+    ///
+    /// Of a commit or tag it may be a beginning that
+    /// [holds all its links](crate::links::holds_all_links), however large the whole is.
     fn read(
         &self,
         id: &ObjectId,
@@ -30,6 +37,9 @@ pub enum SourceError {
     /// The object is there but its bytes are damaged; git takes that for missing.
     #[error("object is damaged")]
     Damaged(#[source] BoxError),
+    /// The object is there, and larger than it may be.
+    #[error("object is too large")]
+    TooLarge,
     /// Nothing can be said about the object.
     #[error("objects cannot be read")]
     Unavailable(#[source] BoxError),

@@ -4,7 +4,7 @@ use super::corpus::{Push, Refs, SHA1, Store, absent};
 use super::{ConnectivityError, Fault, LazySource, Missing, ObjectSource, SourceError};
 use crate::connectivity::commit_graph::CommitGraph;
 use crate::links::{Link, LinkError};
-use crate::model::{ObjectId, ObjectKind};
+use crate::model::{ObjectId, ObjectKind, RejectReason};
 use crate::repo::Disk;
 use std::cell::Cell;
 use std::process::Command;
@@ -253,13 +253,49 @@ fn a_damaged_object_is_missing_and_a_failing_disk_is_an_error() {
     let root = all.tree(&[("100644", "x", stray)]);
     let tip = all.commit(root, &[base], DATE + 1);
     let brought = all.without(&old);
-    let mut push = Push::new(&old, &brought);
     let mut refs = Refs::of(&[base], &[base]);
-    let verdict = push.judge(tip, &mut refs).0;
+    let verdict = Push::new(&old, &brought).judge(tip, &mut refs).0;
     assert_eq!(missing(&verdict), (stray, Some(ObjectKind::Blob), Fault::Damaged));
-    push.bytes_max = 10;
-    let error = push.check(&[tip], &mut refs).unwrap_err();
+    let failing = LazySource::new(|| Err(SourceError::Unavailable("the disk is on fire".into())));
+    let error = Push::new(&failing, &brought).check(&[tip], &mut refs).unwrap_err();
     assert!(matches!(error, ConnectivityError::Object { .. }), "{error}");
+}
+
+#[test]
+fn a_tree_that_must_be_read_may_be_as_large_as_the_limit_and_no_larger() {
+    let Simple { mut old, base, .. } = simple();
+    let file = old.blob("file of a stray tree");
+    let stray = old.tree(&[("100644", "a name that makes this the largest", file)]);
+    let len = old.objects[&stray].1.len() as u64;
+    let mut all = old.clone();
+    let tip = all.tag(stray, ObjectKind::Tree, "v1");
+    let brought = all.without(&old);
+    let mut push = Push::new(&old, &brought);
+    push.bytes_max = len;
+    let mut refs = Refs::of(&[], &[base]);
+    assert_eq!(push.judge(tip, &mut refs).0, Ok(()));
+    push.bytes_max = len - 1;
+    let told = push.judge(stray, &mut refs).0.unwrap_err();
+    let limit =
+        format!("tree {stray} is larger than the limit 'metadata_bytes_max' of {}", len - 1);
+    assert!(told.to_string().starts_with(&limit), "{told}");
+    assert_eq!(told.reason(), RejectReason::Unsupported(told.to_string()));
+}
+
+#[test]
+fn a_push_on_a_large_tree_that_refs_lead_to_reads_it_not() {
+    let mut old = Store::default();
+    let file = old.blob("file");
+    let names: Vec<_> = (0..50).map(|number| format!("file{number}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| ("100644", &name[..], file)).collect();
+    let large = old.tree(&entries);
+    let base = old.commit(large, &[], DATE);
+    let mut all = old.clone();
+    let tip = all.commit(large, &[base], DATE + 1);
+    let brought = all.without(&old);
+    let mut push = Push::new(&old, &brought);
+    push.bytes_max = old.objects[&large].1.len() as u64 - 1;
+    assert_eq!(push.judge(tip, &mut Refs::of(&[base], &[base])).0, Ok(()));
 }
 
 #[test]

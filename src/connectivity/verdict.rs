@@ -1,7 +1,7 @@
 //! What is said about a push.
 
 use crate::links::{Link, LinkError};
-use crate::model::{ObjectId, ObjectKind};
+use crate::model::{Limit, ObjectId, ObjectKind, RejectReason};
 use std::fmt;
 
 /// The verdicts on the new values of a push.
@@ -51,6 +51,18 @@ pub enum Fault {
     Kind(ObjectKind),
     /// Its links cannot be read.
     Malformed(LinkError),
+    /// It is larger than what is read for its links.
+    TooLarge(Limit),
+}
+
+impl Missing {
+    /// What is said of the ref. git's words, where git has some.
+    pub fn reason(&self) -> RejectReason {
+        match self.fault {
+            Fault::TooLarge(_) => RejectReason::Unsupported(self.to_string()),
+            _ => RejectReason::MissingNecessaryObjects,
+        }
+    }
 }
 
 impl fmt::Display for Missing {
@@ -58,6 +70,7 @@ impl fmt::Display for Missing {
         let kind = self.kind.map_or("object", ObjectKind::as_str);
         let id = self.id;
         match self.fault {
+            Fault::TooLarge(limit) => write!(f, "{kind} {id} is larger than the {limit}")?,
             Fault::Absent => write!(f, "missing {kind} {id}")?,
             Fault::Damaged => write!(f, "damaged {kind} {id}")?,
             Fault::Kind(actual) => write!(f, "object {id} is a {actual}, not a {kind}")?,
@@ -95,5 +108,15 @@ mod tests {
             text(Some(ObjectKind::Commit), Fault::Malformed(LinkError::CommitTree), None),
             format!("unreadable commit {zero} (commit does not begin with a tree)")
         );
+        let limit = Limit { name: "metadata_bytes_max", value: 5, unit: "bytes" };
+        let large = Missing {
+            id,
+            kind: Some(ObjectKind::Tree),
+            fault: Fault::TooLarge(limit),
+            named_by: None,
+        };
+        let expected =
+            format!("tree {zero} is larger than the limit 'metadata_bytes_max' of 5 bytes");
+        assert_eq!(large.reason().to_string(), expected);
     }
 }

@@ -2,31 +2,52 @@
 
 use super::error::IngestError;
 use super::tree_starts::TreeStarts;
-use crate::links::{self, LinkError, NewCommit, NewObjects};
+use crate::links::{self, LinkError, NewObjects};
 use crate::model::{HashKind, Limit, Limits, ObjectId, ObjectKind};
 use crate::pack::delta::{self, Instruction};
 
 /// Collects objects and their links; one for each thread.
 ///
 /// An object whose links cannot be read is noted as malformed, which is a fault only if a ref
-/// leads to it.
+/// leads to it. One that goes past a limit is an error.
 #[derive(Debug)]
 pub(super) struct Collector {
     hash: HashKind,
     objects: NewObjects,
+    /// `named_objects_max`.
     names: Limit,
+    /// `commit_parents_max`.
+    parents: Limit,
+    /// `entry_name_bytes_max`.
+    name_bytes: Limit,
+}
+
+/// What became of an entry of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// What it names is noted.
+    Named,
+    /// It cannot be read.
+    Malformed,
+    /// Its name is longer than allowed.
+    NameTooLong,
 }
 
 impl Collector {
     pub(super) fn new(hash: HashKind, limits: &Limits) -> Self {
-        let value = limits.named_objects_max;
-        let names = Limit { name: "named_objects_max", value, unit: "objects" };
-        Self { hash, objects: NewObjects::new(), names }
+        let limit = |name, value, unit| Limit { name, value, unit };
+        Self {
+            hash,
+            objects: NewObjects::new(),
+            names: limit("named_objects_max", limits.named_objects_max, "objects"),
+            parents: limit("commit_parents_max", limits.commit_parents_max, "parents"),
+            name_bytes: limit("entry_name_bytes_max", limits.entry_name_bytes_max, "bytes"),
+        }
     }
 
     /// Another one that keeps to the same limit.
     pub(super) fn sibling(&self) -> Self {
-        Self { hash: self.hash, objects: NewObjects::new(), names: self.names }
+        Self { objects: NewObjects::new(), ..*self }
     }
 
     /// Takes over what another one collected.
@@ -56,21 +77,24 @@ impl Collector {
         content: &[u8],
     ) -> Result<(), IngestError> {
         self.insert(id, kind);
-        self.note_links(kind, content)
+        self.note_links(id, kind, content)
     }
 
     /// Notes the links of an object.
     pub(super) fn note_links(
         &mut self,
+        id: &ObjectId,
         kind: ObjectKind,
         content: &[u8],
     ) -> Result<(), IngestError> {
         match kind {
             ObjectKind::Blob => return Ok(()),
-            ObjectKind::Commit => self.note_commit(content),
+            ObjectKind::Commit => self.note_commit(id, content)?,
             ObjectKind::Tree => {
                 for entry in links::tree(content, self.hash) {
-                    self.note_entry(&entry);
+                    if self.note_entry(&entry) == Noted::NameTooLong {
+                        return Err(self.name_too_long(id));
+                    }
                 }
             }
             ObjectKind::Tag => match links::tag(content, self.hash) {
@@ -88,6 +112,7 @@ impl Collector {
     /// base and not looked at again. That makes the cost of a tree that of its changes.
     pub(super) fn note_tree_delta(
         &mut self,
+        id: &ObjectId,
         content: &[u8],
         base: &TreeStarts,
         delta: &[u8],
@@ -119,8 +144,10 @@ impl Collector {
                 let mut entries = links::tree(content.get(at..).unwrap_or_default(), self.hash);
                 // Nothing where an entry should be is as bad as half of one.
                 let entry = entries.next().unwrap_or(Err(LinkError::TreeTruncated));
-                if !self.note_entry(&entry) {
-                    return Ok(None);
+                match self.note_entry(&entry) {
+                    Noted::Named => {}
+                    Noted::Malformed => return Ok(None),
+                    Noted::NameTooLong => return Err(self.name_too_long(id)),
                 }
                 starts.push(at);
                 at = content.len() - entries.rest().len();
@@ -136,14 +163,45 @@ impl Collector {
         self.objects.add_malformed();
     }
 
-    /// Notes what an entry of a tree names; false if it is malformed.
-    pub(super) fn note_entry(&mut self, entry: &Result<links::TreeEntry<'_>, LinkError>) -> bool {
+    /// Notes what an entry of a tree names.
+    pub(super) fn note_entry(&mut self, entry: &Result<links::TreeEntry<'_>, LinkError>) -> Noted {
         let Ok(entry) = entry else {
             self.objects.add_malformed();
-            return false;
+            return Noted::Malformed;
         };
+        if self.is_too_long(entry.name.len()) {
+            return Noted::NameTooLong;
+        }
         self.objects.name_entry(entry);
-        true
+        Noted::Named
+    }
+
+    /// Whether the name of an entry may not have so many bytes.
+    pub(super) fn is_too_long(&self, name_bytes: usize) -> bool {
+        name_bytes as u64 > self.name_bytes.value
+    }
+
+    /// The error that the name of an entry is too long.
+    pub(super) fn name_too_long(&self, id: &ObjectId) -> IngestError {
+        IngestError::NameTooLong { id: *id, limit: self.name_bytes }
+    }
+
+    /// The length of a beginning of a commit that shows whether it has too many parents.
+    pub(super) fn parents_bytes_max(&self) -> usize {
+        let line = self.hash.len_in_hex() + "parent \n".len();
+        let lines = usize::try_from(self.parents.value).unwrap_or(usize::MAX);
+        line.saturating_mul(lines.saturating_add(2))
+    }
+
+    /// Looks whether the beginning of a commit has too many parents.
+    pub(super) fn check_parents(&self, id: &ObjectId, content: &[u8]) -> Result<(), IngestError> {
+        let limit = self.parents;
+        let parents = links::commit(content, self.hash).into_iter().flatten();
+        let allowed = usize::try_from(limit.value).unwrap_or(usize::MAX);
+        match parents.map_while(Result::ok).nth(allowed) {
+            Some(_) => Err(IngestError::TooManyParents { id: *id, limit }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn check_names(&self) -> Result<(), IngestError> {
@@ -153,20 +211,18 @@ impl Collector {
         Ok(())
     }
 
-    fn note_commit(&mut self, content: &[u8]) {
-        let parsed = links::commit(content, self.hash).and_then(|commit| {
-            let tree = commit.tree;
-            Ok(NewCommit { tree, parents: commit.collect::<Result<_, _>>()? })
-        });
-        match parsed {
-            Ok(commit) => {
+    /// Notes a commit, none of whose links count if one of them cannot be read.
+    fn note_commit(&mut self, id: &ObjectId, content: &[u8]) -> Result<(), IngestError> {
+        self.check_parents(id, content)?;
+        match links::commit(content, self.hash) {
+            Ok(commit) if commit.clone().all(|parent| parent.is_ok()) => {
                 self.objects.name(&commit.tree, ObjectKind::Tree);
-                for parent in &commit.parents {
-                    self.objects.name(parent, ObjectKind::Commit);
+                for parent in commit.flatten() {
+                    self.objects.name(&parent, ObjectKind::Commit);
                 }
-                self.objects.add_commit(commit);
             }
-            Err(_) => self.objects.add_malformed(),
+            _ => self.objects.add_malformed(),
         }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::collision::CollisionCheck;
 use super::error::IngestError;
 use super::existing::ExistingObjects;
 use super::options::{Destination, IngestOptions};
-use crate::model::CancelToken;
+use crate::model::{CancelToken, ObjectKind};
 
 /// The world of one ingest.
 #[derive(Clone, Copy)]
@@ -19,6 +19,15 @@ impl<'a> Context<'a> {
     /// An error if somebody asked the push to stop.
     pub(super) fn check_on(&self) -> Result<(), IngestError> {
         if self.cancel.is_cancelled() { Err(IngestError::Cancelled) } else { Ok(()) }
+    }
+
+    /// An error if an object of this size may not be read for its links. Blobs have none.
+    pub(super) fn check_metadata(&self, kind: ObjectKind, size: u64) -> Result<(), IngestError> {
+        let limit = self.options.limits.metadata_bytes();
+        if kind != ObjectKind::Blob && size > limit.value {
+            return Err(IngestError::MetadataTooLarge { kind, size, limit });
+        }
+        Ok(())
     }
 
     /// Compares new objects with existing ones.

@@ -1,6 +1,6 @@
 //! How taking a pack in fails, and whose fault that is.
 
-use crate::model::{Limit, ObjectId};
+use crate::model::{Limit, ObjectId, ObjectKind};
 use crate::pack::delta::DeltaError;
 use crate::pack::delta_tree::NoSuchBase;
 use crate::pack::header::PackHeader;
@@ -93,6 +93,32 @@ pub enum IngestError {
         /// The limit.
         limit: Limit,
     },
+    /// A commit, tree or tag is larger than can be read for its links.
+    #[error("pack has a {kind} of {size} bytes, more than the {limit}: {}", advice(*kind))]
+    MetadataTooLarge {
+        /// What it is.
+        kind: ObjectKind,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: Limit,
+    },
+    /// A commit has more parents than allowed.
+    #[error("commit {id} has more parents than the {limit}: merge in several steps")]
+    TooManyParents {
+        /// The commit.
+        id: ObjectId,
+        /// The limit.
+        limit: Limit,
+    },
+    /// A tree has an entry with a longer name than allowed.
+    #[error("tree {id} has an entry whose name is longer than the {limit}: give it a shorter one")]
+    NameTooLong {
+        /// The tree.
+        id: ObjectId,
+        /// The limit.
+        limit: Limit,
+    },
     /// All objects together are larger than allowed, or making them takes more work than that.
     #[error("the objects of the pack inflate to more than the {limit}")]
     InflatedTooLarge {
@@ -174,6 +200,9 @@ impl IngestError {
             Self::PackTooLarge { .. }
             | Self::TooManyObjects { .. }
             | Self::ObjectTooLarge { .. }
+            | Self::MetadataTooLarge { .. }
+            | Self::TooManyParents { .. }
+            | Self::NameTooLong { .. }
             | Self::InflatedTooLarge { .. }
             | Self::DeltaTooDeep { .. }
             | Self::TooManyNames { .. } => Blame::Limit,
@@ -189,6 +218,9 @@ impl IngestError {
             Self::PackTooLarge { limit }
             | Self::TooManyObjects { limit, .. }
             | Self::ObjectTooLarge { limit, .. }
+            | Self::MetadataTooLarge { limit, .. }
+            | Self::TooManyParents { limit, .. }
+            | Self::NameTooLong { limit, .. }
             | Self::InflatedTooLarge { limit }
             | Self::DeltaTooDeep { limit }
             | Self::TooManyNames { limit } => Some(*limit),
@@ -219,6 +251,14 @@ impl From<PackError> for IngestError {
             PackFault::InflatedTooLarge { limit } => Self::InflatedTooLarge { limit },
             _ => Self::BadPack(error),
         }
+    }
+}
+
+/// What to do about an object that is too large to be read for its links.
+fn advice(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Tree => "split the directory into smaller ones",
+        _ => "keep large texts in a file",
     }
 }
 

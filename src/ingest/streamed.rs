@@ -1,10 +1,10 @@
 //! Objects that are too large to be held in memory: hashed, and read for their links, as they
 //! come.
 
-use super::collector::Collector;
+use super::collector::{Collector, Noted};
 use super::error::IngestError;
 use super::object_hash::ObjectHasher;
-use crate::links;
+use crate::links::{self, LinkError};
 use crate::model::{HashKind, ObjectId, ObjectKind};
 
 /// One object, coming in pieces.
@@ -26,10 +26,12 @@ enum Links {
     Beginning { bytes: Vec<u8>, cut: bool },
     /// They cannot be read.
     Malformed,
+    /// A name in a tree is longer than allowed.
+    NameTooLong,
 }
 
-/// A longer entry of a streamed tree, or a longer list of parents of a streamed commit, is taken
-/// for malformed. Nothing of the sort was ever written.
+/// A longer entry of a streamed tree is taken for malformed, and so is a tag with longer links:
+/// connectivity then reads the object by itself. That many parents of a commit are read at least.
 const LINK_BYTES_MAX: usize = 1 << 20;
 
 impl StreamedObject {
@@ -53,19 +55,22 @@ impl StreamedObject {
     ) -> Result<(), IngestError> {
         self.hasher.update(piece);
         match &mut self.links {
-            Links::None | Links::Malformed => {}
+            Links::None | Links::Malformed | Links::NameTooLong => {}
             Links::Beginning { bytes, cut } => {
-                let room = LINK_BYTES_MAX - bytes.len();
+                let room = LINK_BYTES_MAX.max(collector.parents_bytes_max()) - bytes.len();
                 bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 *cut |= piece.len() > room;
             }
             Links::Entries(carry) => {
                 for part in piece.chunks(LINK_BYTES_MAX) {
                     carry.extend_from_slice(part);
-                    let consumed = note_entries(carry, self.hash, collector)?;
+                    let (consumed, noted) = note_entries(carry, self.hash, collector)?;
                     carry.drain(..consumed);
-                    if carry.len() > LINK_BYTES_MAX {
-                        self.links = Links::Malformed;
+                    if noted != Noted::Named {
+                        self.links = match noted {
+                            Noted::NameTooLong => Links::NameTooLong,
+                            _ => Links::Malformed,
+                        };
                         break;
                     }
                 }
@@ -81,45 +86,51 @@ impl StreamedObject {
         match self.links {
             Links::None => {}
             Links::Entries(carry) if carry.is_empty() => {}
-            Links::Beginning { bytes, cut } if !cut || is_past_links(&bytes) => {
-                collector.note_links(self.kind, &bytes)?;
+            Links::NameTooLong => return Err(collector.name_too_long(&id)),
+            Links::Beginning { bytes, cut } if !cut || links::holds_all_links(&bytes) => {
+                collector.note_links(&id, self.kind, &bytes)?;
             }
-            Links::Entries(_) | Links::Beginning { .. } | Links::Malformed => {
+            Links::Beginning { bytes, .. } => {
+                collector.check_parents(&id, &bytes)?;
                 collector.note_malformed();
             }
+            Links::Entries(_) | Links::Malformed => collector.note_malformed(),
         }
         Ok(id)
     }
 }
 
-/// Notes the entries at the start of `bytes` that are complete, and returns their length.
-///
-/// What stops it may be half an entry or a malformed one; which of them shows in the end.
+/// Notes the entries at the start of `bytes` that are complete, and returns their length. Whether
+/// what follows them is the beginning of an entry shows in the end, unless it is too long for one.
 fn note_entries(
     bytes: &[u8],
     hash: HashKind,
     collector: &mut Collector,
-) -> Result<usize, IngestError> {
+) -> Result<(usize, Noted), IngestError> {
     let mut consumed = 0;
+    let mut noted = Noted::Named;
     let mut entries = links::tree(bytes, hash);
     while let Some(Ok(entry)) = entries.next() {
         let end = bytes.len() - entries.rest().len();
-        if end - consumed > LINK_BYTES_MAX {
+        noted = collector.note_entry(&Ok(entry));
+        if noted != Noted::Named {
             break;
         }
-        collector.note_entry(&Ok(entry));
         consumed = end;
     }
     collector.check_names()?;
-    Ok(consumed)
-}
-
-/// Whether the beginning of a commit or tag has a line behind those that hold links.
-fn is_past_links(bytes: &[u8]) -> bool {
-    let links = [&b"tree "[..], b"parent ", b"object ", b"type ", b"tag "];
-    bytes
-        .split_inclusive(|&byte| byte == b'\n')
-        .any(|line| line.ends_with(b"\n") && !links.iter().any(|word| line.starts_with(word)))
+    let rest = bytes.get(consumed..).unwrap_or_default();
+    if noted == Noted::Named && rest.len() > LINK_BYTES_MAX {
+        noted = Noted::Malformed;
+        if links::tree(rest, hash).next() == Some(Err(LinkError::TreeTruncated)) {
+            let name = rest.splitn(2, |&byte| byte == b' ').nth(1).unwrap_or_default();
+            let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+            if collector.is_too_long(name.len()) {
+                noted = Noted::NameTooLong;
+            }
+        }
+    }
+    Ok((consumed, noted))
 }
 
 #[cfg(test)]
@@ -132,10 +143,9 @@ mod tests {
     use proptest::sample::Index;
     use std::collections::BTreeSet;
 
-    fn facts(objects: &NewObjects) -> (usize, bool, Vec<String>, BTreeSet<String>) {
-        let commits = objects.commits().iter().map(|commit| format!("{commit:?}")).collect();
+    fn facts(objects: &NewObjects) -> (usize, bool, BTreeSet<String>) {
         let boundary = objects.boundary().map(|link| format!("{link:?}")).collect();
-        (objects.len(), objects.has_malformed(), commits, boundary)
+        (objects.len(), objects.has_malformed(), boundary)
     }
 
     fn whole(kind: ObjectKind, content: &[u8]) -> (ObjectId, NewObjects) {
@@ -145,16 +155,27 @@ mod tests {
         (id, collector.into_objects())
     }
 
+    fn try_streamed<'a>(
+        limits: &Limits,
+        kind: ObjectKind,
+        size: usize,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(ObjectId, NewObjects), IngestError> {
+        let mut collector = Collector::new(HashKind::Sha1, limits);
+        let mut object = StreamedObject::new(HashKind::Sha1, kind, size as u64);
+        for piece in pieces {
+            object.piece(piece, &mut collector)?;
+        }
+        let id = object.finish(&mut collector)?;
+        Ok((id, collector.into_objects()))
+    }
+
     fn streamed<'a>(
         kind: ObjectKind,
         size: usize,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> (ObjectId, NewObjects) {
-        let mut collector = Collector::new(HashKind::Sha1, &Limits::default());
-        let mut object = StreamedObject::new(HashKind::Sha1, kind, size as u64);
-        pieces.for_each(|piece| object.piece(piece, &mut collector).unwrap());
-        let id = object.finish(&mut collector).unwrap();
-        (id, collector.into_objects())
+        try_streamed(&Limits::default(), kind, size, pieces).unwrap()
     }
 
     fn content() -> impl Strategy<Value = (ObjectKind, Vec<u8>)> {
@@ -201,29 +222,81 @@ mod tests {
             let (facts, mut whole_facts) = (facts(&objects), facts(&whole_objects));
             if facts.1 {
                 // Links before the fault may or may not be noted.
-                whole_facts.3.clone_from(&facts.3);
+                whole_facts.2.clone_from(&facts.2);
             }
             prop_assert_eq!(facts, whole_facts);
         }
     }
 
     #[test]
-    fn a_commit_with_a_long_message_has_its_links_and_one_that_is_all_parents_has_none() {
+    fn a_commit_with_a_long_message_has_its_links() {
         let id = "1".repeat(40);
         let head = format!("tree {id}\nparent {id}\nauthor x\n\n");
         let text = [head.as_bytes(), &vec![b'm'; 2 << 20]].concat();
         let (_, objects) = streamed(ObjectKind::Commit, text.len(), text.chunks(100_000));
-        assert_eq!((objects.commits().len(), objects.has_malformed()), (1, false));
+        assert_eq!((objects.boundary().count(), objects.has_malformed()), (2, false));
+    }
 
-        let text = format!("tree {id}\n{}", format!("parent {id}\n").repeat(30_000));
-        let (_, objects) = streamed(ObjectKind::Commit, text.len(), text.as_bytes().chunks(999));
-        assert_eq!((objects.commits().len(), objects.has_malformed()), (0, true));
+    /// What becomes of an object with these limits, in one piece and in many.
+    fn both(limits: &Limits, kind: ObjectKind, content: &[u8]) -> Result<usize, String> {
+        let told = |result: Result<NewObjects, IngestError>| match result {
+            Ok(objects) => Ok(objects.boundary().count()),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut collector = Collector::new(HashKind::Sha1, limits);
+        let id = object_id(HashKind::Sha1, kind, content).unwrap();
+        let noted = collector.note(&id, kind, content);
+        let whole = told(noted.map(|()| collector.into_objects()));
+        for size in [content.len(), 997] {
+            let pieces = content.chunks(size);
+            let objects = try_streamed(limits, kind, content.len(), pieces).map(|pair| pair.1);
+            assert_eq!(told(objects), whole);
+        }
+        whole
+    }
+
+    #[test]
+    fn a_commit_may_have_as_many_parents_as_the_limit_says_and_no_more() {
+        for max in [0usize, 1, 3, 30_000] {
+            let limits = Limits { commit_parents_max: max as u64, ..Limits::default() };
+            let commit = |parents: usize, end: &str| {
+                let ids: Vec<_> = (0..parents).map(|n| format!("parent {n:040x}\n")).collect();
+                format!("tree {}\n{}{end}", "1".repeat(40), ids.concat()).into_bytes()
+            };
+            for end in ["author x\n\nmessage\n", "\n"] {
+                let told = both(&limits, ObjectKind::Commit, &commit(max, end));
+                assert_eq!(told, Ok(max + 1));
+                let told = both(&limits, ObjectKind::Commit, &commit(max + 1, end)).unwrap_err();
+                let limit = format!("'commit_parents_max' of {max} parents");
+                assert!(told.starts_with("commit ") && told.contains(&limit), "{told}");
+            }
+            // Nothing but parents, to the end of a large commit.
+            let told = both(&limits, ObjectKind::Commit, &commit(60_000, "")).unwrap_err();
+            assert!(told.contains("commit_parents_max"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_the_limit_says_and_no_longer() {
+        let limits = Limits { entry_name_bytes_max: 5000, ..Limits::default() };
+        let tree = |len: usize| {
+            [b"100644 ", "a b".repeat(len).get(..len).unwrap().as_bytes(), b"\0", &[7; 20]].concat()
+        };
+        assert_eq!(both(&limits, ObjectKind::Tree, &tree(5000)), Ok(1));
+        for len in [5001, 3 << 20] {
+            let told = both(&limits, ObjectKind::Tree, &tree(len)).unwrap_err();
+            assert!(told.contains("'entry_name_bytes_max' of 5000 bytes"), "{told}");
+        }
     }
 
     #[test]
     fn a_tree_entry_without_an_end_is_malformed_and_bounded() {
-        let text = [b"100644 ".as_slice(), &vec![b'n'; 3 << 20]].concat();
-        let (_, objects) = streamed(ObjectKind::Tree, text.len(), text.chunks(256 << 10));
+        for text in [vec![b'1'; 3 << 20], vec![b'x'; 3 << 20]] {
+            let (_, objects) = streamed(ObjectKind::Tree, text.len(), text.chunks(256 << 10));
+            assert!(objects.has_malformed());
+        }
+        let short = b"100644 and no end";
+        let (_, objects) = streamed(ObjectKind::Tree, short.len(), short.chunks(3));
         assert!(objects.has_malformed());
     }
 }

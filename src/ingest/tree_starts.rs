@@ -170,7 +170,7 @@ mod tests {
             let mut whole = by_delta.sibling();
             whole.note(&id, ObjectKind::Tree, &base).unwrap();
 
-            let made = by_delta.note_tree_delta(&content, &starts, &delta).unwrap();
+            let made = by_delta.note_tree_delta(&id, &content, &starts, &delta).unwrap();
             whole.note(&id, ObjectKind::Tree, &content).unwrap();
             prop_assert_eq!(made, TreeStarts::of(&content, HASH));
             let (by_delta, whole) = (by_delta.into_objects(), whole.into_objects());

@@ -164,6 +164,7 @@ impl PackVisitor for Arrivals<'_> {
         self.content = match self.kind {
             EntryKind::Whole(kind) => {
                 self.count_bytes(size)?;
+                self.context.check_metadata(kind, size)?;
                 if fits {
                     Content::None
                 } else {

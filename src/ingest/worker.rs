@@ -194,6 +194,7 @@ impl<'a> Worker<'a> {
         let prepared = self.maker.prepare(delta.place)?;
         let (base, starts) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
         let result_size = prepared.result_size();
+        self.shared.context.check_metadata(kind, result_size)?;
         if !self.shared.plan.fits(result_size) {
             return self.resolve_large(delta, prepared, kind, walk);
         }
@@ -215,9 +216,9 @@ impl<'a> Worker<'a> {
         let mut own_starts = None;
         if let Some(starts) = starts {
             let instructions = self.maker.instructions(delta.place);
-            own_starts = collector.note_tree_delta(&self.object, starts, instructions)?;
+            own_starts = collector.note_tree_delta(&id, &self.object, starts, instructions)?;
         } else {
-            collector.note_links(kind, &self.object)?;
+            collector.note_links(&id, kind, &self.object)?;
         }
         self.check.check(&id, kind, &self.object)?;
         if let Some(loose) = &self.shared.loose {

@@ -62,6 +62,15 @@ pub fn links(kind: ObjectKind, data: &[u8], hash: HashKind) -> Links<'_> {
     })
 }
 
+/// Whether the beginning of a commit or tag has all its links: a line stands in it behind those
+/// that hold them. A whole object that ends with its links does not say so of itself.
+pub fn holds_all_links(beginning: &[u8]) -> bool {
+    let links = [&b"tree "[..], b"parent ", b"object ", b"type ", b"tag "];
+    beginning
+        .split_inclusive(|&byte| byte == b'\n')
+        .any(|line| line.ends_with(b"\n") && !links.iter().any(|word| line.starts_with(word)))
+}
+
 /// The iterator that [`links`] makes.
 #[derive(Clone, Debug)]
 pub struct Links<'a>(State<'a>);

@@ -15,8 +15,8 @@ mod tree;
 mod tree_names;
 
 pub use commit::{CommitLinks, commit};
-pub use link::{Link, LinkError, Links, links};
-pub use new_objects::{NewCommit, NewObjects};
+pub use link::{Link, LinkError, Links, holds_all_links, links};
+pub use new_objects::NewObjects;
 pub use tag::{TagTarget, tag};
 pub use tree::{TreeEntries, TreeEntry, tree};
 pub use tree_names::TreeNames;

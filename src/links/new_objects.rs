@@ -16,7 +16,6 @@ pub struct NewObjects {
     named: HashMap<ObjectId, Named>,
     /// Further names of trees that stand under more than one.
     other_names: OtherNames,
-    commits: Vec<NewCommit>,
     malformed: bool,
 }
 
@@ -50,15 +49,6 @@ impl OtherNames {
             self.pairs.insert((id, name));
         }
     }
-}
-
-/// A commit of the push: what leads from it to the trees that are there already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewCommit {
-    /// Its tree.
-    pub tree: ObjectId,
-    /// Its parents, in order.
-    pub parents: Vec<ObjectId>,
 }
 
 /// A set of kinds.
@@ -126,11 +116,6 @@ impl NewObjects {
         is_new
     }
 
-    /// Notes a commit; its tree and parents still have to be [named](Self::name).
-    pub fn add_commit(&mut self, commit: NewCommit) {
-        self.commits.push(commit);
-    }
-
     /// Notes that an object of the push cannot be read for its links. It is a fault only if a ref
     /// leads to it.
     pub fn add_malformed(&mut self) {
@@ -145,7 +130,6 @@ impl NewObjects {
     /// Takes over what another worker noted.
     pub fn absorb(&mut self, other: Self) {
         self.kinds.extend(other.kinds);
-        self.commits.extend(other.commits);
         self.malformed |= other.malformed;
         self.other_names.is_full |= other.other_names.is_full;
         for (id, name) in other.other_names.pairs {
@@ -201,11 +185,6 @@ impl NewObjects {
     /// The ids of all objects the push brings, in no order.
     pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.kinds.keys()
-    }
-
-    /// The commits of the push, in no order.
-    pub fn commits(&self) -> &[NewCommit] {
-        &self.commits
     }
 
     /// The links that lead out of the push, in no order.

@@ -130,7 +130,8 @@ pub enum RejectReason {
     ShallowUpdate,
     /// The pack could not be unpacked.
     UnpackerError,
-    /// The repository is set up for something this version does not do; the text says what.
+    /// The repository is set up for something that this version does not do, or has an object that
+    /// is too large for it; the text says what.
     Unsupported(String),
 }
 

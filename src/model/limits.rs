@@ -10,6 +10,9 @@ use std::fmt;
 pub struct Limits {
     /// Bytes of the command list, shallow lines and certificate together.
     pub command_bytes_max: u64,
+    /// Bytes of memory that the requests of all pushes of the server take together, without the
+    /// packs. Those that take up to a MiB, some five thousand commands, are not counted.
+    pub command_memory_bytes_max: u64,
     /// Commands in one push.
     pub commands_max: u64,
     /// Bytes of all push options together.
@@ -20,6 +23,18 @@ pub struct Limits {
     pub objects_max: u64,
     /// Bytes of one object, inflated.
     pub object_bytes_max: u64,
+    /// Bytes of one commit, tree or tag: what is read for its links is held in memory for that.
+    ///
+    /// The largest trees that are known, of directories with a million files, have some fifty MB.
+    pub metadata_bytes_max: u64,
+    /// Bytes of memory that the checks of all pushes of the server together take for trees of more
+    /// than a MiB. Each holds one at a time, and counts as `metadata_bytes_max`; the others wait.
+    pub metadata_memory_bytes_max: u64,
+    /// Parents of one commit. The widest merge in Linux, which is known for it, has 66.
+    pub commit_parents_max: u64,
+    /// Bytes of the name of one entry of a tree. git's fsck calls longer paths than the default
+    /// very long (git-fsck(1), `largePathname`); no common file system takes names of 256.
+    pub entry_name_bytes_max: u64,
     /// Bytes of all objects of a push together, inflated and resolved.
     pub inflated_bytes_max: u64,
     /// Deltas from an object down to its whole base.
@@ -41,11 +56,16 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             command_bytes_max: 64 * MIB,
+            command_memory_bytes_max: 256 * MIB,
             commands_max: 1_000_000,
             push_option_bytes_max: MIB,
             pack_bytes_max: u64::MAX,
             objects_max: 100_000_000,
             object_bytes_max: 64 * GIB,
+            metadata_bytes_max: 64 * MIB,
+            metadata_memory_bytes_max: 128 * MIB,
+            commit_parents_max: 10_000,
+            entry_name_bytes_max: 4096,
             inflated_bytes_max: 1024 * GIB,
             delta_depth_max: 10_000,
             named_objects_max: 50_000_000,
@@ -60,6 +80,25 @@ impl Default for Limits {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+impl Limits {
+    /// `command_memory_bytes_max`, for messages.
+    pub fn command_memory_bytes(&self) -> Limit {
+        let value = self.command_memory_bytes_max;
+        Limit { name: "command_memory_bytes_max", value, unit: "bytes" }
+    }
+
+    /// `metadata_memory_bytes_max`, for messages.
+    pub fn metadata_memory_bytes(&self) -> Limit {
+        let value = self.metadata_memory_bytes_max;
+        Limit { name: "metadata_memory_bytes_max", value, unit: "bytes" }
+    }
+
+    /// `metadata_bytes_max`, for messages.
+    pub fn metadata_bytes(&self) -> Limit {
+        Limit { name: "metadata_bytes_max", value: self.metadata_bytes_max, unit: "bytes" }
+    }
+}
+
 /// One bound that was passed, for messages: its name and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -67,7 +106,7 @@ pub struct Limit {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// What the value counts: `bytes`, `commands`, `objects`, `deltas`.
+    /// What the value counts: `bytes`, `commands`, `objects`, `deltas`, `parents`.
     pub unit: &'static str,
 }
 

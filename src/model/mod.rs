@@ -1,5 +1,6 @@
 //! The words of the domain: plain data with parsing and `Display`, no files, sockets or clocks.
 
+mod budget;
 mod cancel;
 mod command;
 mod limits;
@@ -7,6 +8,7 @@ mod object;
 mod push_id;
 mod ref_name;
 
+pub use budget::{ByteBudget, Share};
 pub use cancel::CancelToken;
 pub use command::{Command, CommandKind, CommandStatus, RejectReason};
 pub use limits::{Limit, Limits, UnpackLimit};

@@ -7,7 +7,7 @@ use crate::connectivity::{
     Ancestry, Connectivity, ConnectivityError, LazySource, RefValues, SourceError,
 };
 use crate::links::NewObjects;
-use crate::model::{ObjectId, RefName, RejectReason};
+use crate::model::{ObjectId, RefName};
 use crate::refs::{HiddenRefs, RefStore};
 use crate::repo::object_directories;
 use crate::report::Phase;
@@ -41,7 +41,7 @@ impl Session<'_> {
         for (at, verdict) in places.into_iter().zip(verdicts.tips) {
             if let Err(missing) = verdict {
                 self.channel.error(&missing.to_string());
-                self.reject(at, RejectReason::MissingNecessaryObjects);
+                self.reject(at, missing.reason());
             }
         }
         Ok(())
@@ -75,7 +75,8 @@ impl Session<'_> {
             objects: snapshot,
             commit_graph: &|| self.commit_graph(),
             shallow: &shallow,
-            object_bytes_max: self.receiver.limits().object_bytes_max,
+            metadata_bytes: self.receiver.limits().metadata_bytes(),
+            metadata_memory: &self.receiver.metadata_memory,
             cancel: &self.cancel,
         };
         ancestry.is_ancestor(old, new).map_err(|error| self.walk_failed(error))
@@ -115,7 +116,8 @@ impl Session<'_> {
             brought: &brought,
             commit_graph: &graph,
             shallow: &shallow,
-            object_bytes_max: self.receiver.limits().object_bytes_max,
+            metadata_bytes: self.receiver.limits().metadata_bytes(),
+            metadata_memory: &self.receiver.metadata_memory,
             cancel: &self.cancel,
         };
         let mut values = Values {

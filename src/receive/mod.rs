@@ -62,7 +62,10 @@ impl Receiver {
     ) -> Result<Verdict, ReceiveError> {
         // 3. Read the commands.
         let offered = self.offer_for(&push.target, &push.environment)?;
-        let (request, mut input) = request::read_request(push.input, &offered, self.limits())?;
+        // The memory of the request is the push's to its end.
+        let mut memory = self.command_memory.share();
+        let (request, mut input) =
+            request::read_request(push.input, &offered, self.limits(), &mut memory)?;
         clock.lap("commands");
         let Request::Push(request) = request else { return Ok(Verdict::Probe) };
 

@@ -4,7 +4,9 @@ use super::session::Opened;
 use super::settings::PushSettings;
 use super::{Client, ReceiveError, Surplus, advertise, identity};
 use crate::connectivity::commit_graph::CommitGraphCache;
-use crate::model::{CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit};
+use crate::model::{
+    ByteBudget, CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
+};
 use crate::refs::{Namespace, PackedRefsCache, RefContext, RefSettings, RefStore};
 use crate::repo::create::{CreateError, Creation, NewRepository, RepositoryHold, create};
 use crate::repo::{Disk, Environment, GitConfig, InFlight, KeepRegistry, Repository};
@@ -26,6 +28,10 @@ pub struct Receiver {
     pub(super) snapshots: SnapshotCache,
     pub(super) commit_graphs: CommitGraphCache,
     pub(super) keeps: KeepRegistry,
+    /// For requests that are read or carried out.
+    pub(super) command_memory: ByteBudget,
+    /// For large trees that are read for their links.
+    pub(super) metadata_memory: ByteBudget,
     packed_refs: Mutex<HashMap<PathBuf, Arc<PackedRefsCache>>>,
 }
 
@@ -107,6 +113,8 @@ impl Receiver {
             ),
             commit_graphs: CommitGraphCache::new(COMMIT_GRAPH_BYTES_MAX),
             keeps: KeepRegistry::new(in_flight),
+            command_memory: ByteBudget::new(settings.limits.command_memory_bytes()),
+            metadata_memory: ByteBudget::new(settings.limits.metadata_memory_bytes()),
             packed_refs: Mutex::default(),
             settings,
         })

@@ -1,21 +1,33 @@
 //! Step 3: the command list, off the input and into values.
 
 use super::ReceiveError;
-use crate::model::Limits;
+use crate::model::{Limit, Limits, Share};
 use crate::report::{Fault, Phase};
 use crate::wire::{
     Feed, PushRequest, Request, RequestError, RequestFault, RequestParser, ServerCapabilities,
 };
 use std::io::{self, Read};
+use std::time::Duration;
 
 /// The input after the command list: what was read too far, then the rest.
 pub(super) type PackInput<'a> = io::Chain<io::Cursor<Vec<u8>>, &'a mut dyn Read>;
 
-/// Reads the request up to the byte where the pack starts.
+/// Bytes of memory that a request may take without asking for a share of what all may take.
+const FREE_BYTES: u64 = 1 << 20;
+
+/// By what a share grows.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// How long a request waits for the memory of others.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Reads the request up to the byte where the pack starts. A large one takes a share of `memory`
+/// while it comes; if others have it all, and for long, it is refused.
 pub(super) fn read_request<'a>(
     input: &'a mut dyn Read,
     offered: &ServerCapabilities,
     limits: &Limits,
+    memory: &mut Share<'_>,
 ) -> Result<(Request, PackInput<'a>), ReceiveError> {
     let mut parser = RequestParser::new(offered, limits);
     let mut buffer = vec![0; 64 * 1024];
@@ -31,7 +43,14 @@ pub(super) fn read_request<'a>(
             let request = parser.finish().map_err(refused)?;
             return Ok((request, io::Cursor::new(Vec::new()).chain(input)));
         }
-        if let Feed::Complete { consumed } = parser.feed(bytes).map_err(refused)? {
+        let fed = parser.feed(bytes).map_err(refused)?;
+        let wanted = parser.memory_bytes();
+        if wanted > FREE_BYTES && wanted > memory.bytes() {
+            let steps = wanted.div_ceil(STEP_BYTES);
+            let grown = memory.grow_to(steps.saturating_mul(STEP_BYTES), PATIENCE);
+            grown.map_err(no_memory)?;
+        }
+        if let Feed::Complete { consumed } = fed {
             let rest = bytes.get(consumed..).unwrap_or_default().to_vec();
             let request = parser.finish().map_err(refused)?;
             return Ok((request, io::Cursor::new(rest).chain(input)));
@@ -56,6 +75,14 @@ pub(super) fn refuse_unspeakable(request: &PushRequest) -> Result<(), ReceiveErr
 
 fn broken_input(error: io::Error) -> ReceiveError {
     ReceiveError::new(Fault::Disconnected, Phase::Request, error.to_string()).with_source(error)
+}
+
+fn no_memory(limit: Limit) -> ReceiveError {
+    let text = format!(
+        "the command lists of this and other pushes go past the {limit}: \
+         push fewer refs at once, or later"
+    );
+    ReceiveError::new(Fault::Limit, Phase::Request, text)
 }
 
 fn refused(error: RequestError) -> ReceiveError {

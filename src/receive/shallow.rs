@@ -38,7 +38,7 @@ impl Session<'_> {
             .snapshot
             .with_quarantine(quarantine.path())
             .map_err(|error| internal(error.into()))?;
-        let bytes_max = self.receiver.limits().object_bytes_max;
+        let bytes_max = self.receiver.limits().metadata_bytes_max;
         let read = |id: &ObjectId| ObjectSource::read(&both, id, bytes_max);
         let hash = self.repository.hash();
         let cut_off = descendants(&ingested.objects, border, hash, |id| {

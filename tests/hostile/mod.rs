@@ -2,6 +2,7 @@
 //! may depend on a limit that an operator has raised.
 
 mod deltas;
+mod memory;
 mod packs;
 mod requests;
 mod store;

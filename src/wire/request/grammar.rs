@@ -2,11 +2,12 @@
 //!
 //! Knows nothing of bytes on the wire but their number, which the limits count.
 
+use super::command_list::{CommandList, memory_of};
 use super::error::{RequestFault, excerpt};
 use crate::model::{Command, CommandKind, HashKind, Limit, Limits, ObjectId};
 use crate::wire::capabilities::{ClientCapabilities, ServerCapabilities, UnsupportedObjectFormat};
 use crate::wire::pkt_line::{PktLine, without_line_feed};
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
 /// A whole request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +44,11 @@ pub(super) struct Grammar {
     limits: RequestLimits,
     stage: Stage,
     shallow: Vec<ObjectId>,
-    commands: Vec<Command>,
+    commands: CommandList,
     /// `None` while no line has brought a list.
     capabilities: Option<ClientCapabilities>,
     push_options: Vec<BString>,
+    push_option_bytes: usize,
     /// Bytes of the packets of the stage so far.
     stage_bytes: u64,
 }
@@ -96,9 +98,10 @@ impl Grammar {
             },
             stage: Stage::Commands,
             shallow: Vec::new(),
-            commands: Vec::new(),
+            commands: CommandList::new(offered.object_format),
             capabilities: None,
             push_options: Vec::new(),
+            push_option_bytes: 0,
             stage_bytes: 0,
         }
     }
@@ -132,6 +135,17 @@ impl Grammar {
         self.capabilities.as_ref().filter(|_| self.stage != Stage::Commands)
     }
 
+    /// The memory that the request will take, as far as it was read.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let bytes = self
+            .commands
+            .memory_bytes()
+            .saturating_add(self.shallow.capacity().saturating_mul(size_of::<ObjectId>()))
+            .saturating_add(memory_of::<BString>(self.push_options.capacity()))
+            .saturating_add(self.push_option_bytes);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// The request, `None` while it is not complete.
     pub(super) fn into_request(self) -> Option<Request> {
         if self.stage != Stage::Complete {
@@ -140,10 +154,11 @@ impl Grammar {
         if self.commands.is_empty() {
             return Some(Request::Probe);
         }
+        let commands = self.commands.into_commands();
         Some(Request::Push(PushRequest {
-            expects_pack: self.commands.iter().any(|c| c.kind() != CommandKind::Delete),
+            expects_pack: commands.iter().any(|c| c.kind() != CommandKind::Delete),
             shallow: self.shallow,
-            commands: self.commands,
+            commands,
             capabilities: self.capabilities.unwrap_or_default(),
             push_options: self.push_options,
         }))
@@ -165,10 +180,10 @@ impl Grammar {
         match line {
             Line::Certificate => Err(RequestFault::SignedPush),
             Line::Command(line) => {
-                let command = parse_command(self.hash, line)?;
+                let (old, new, name) = parse_command(self.hash, line)?;
                 let count = u64::try_from(self.commands.len()).unwrap_or(u64::MAX);
                 hold_to(self.limits.commands, count.saturating_add(1))?;
-                self.commands.push(command);
+                self.commands.push(&old, &new, name);
                 Ok(())
             }
             Line::Shallow(digits) => {
@@ -218,6 +233,7 @@ impl Grammar {
         if option.iter().any(|byte| b"\0\n".contains(byte)) {
             return Err(RequestFault::PushOptionByte(excerpt(option)));
         }
+        self.push_option_bytes = self.push_option_bytes.saturating_add(option.len());
         self.push_options.push(option.into());
         Ok(())
     }
@@ -240,10 +256,10 @@ fn split_line(line: &[u8]) -> (Line<'_>, Option<&[u8]>) {
     (line, list)
 }
 
-fn parse_command(hash: HashKind, line: &[u8]) -> Result<Command, RequestFault> {
+fn parse_command(hash: HashKind, line: &[u8]) -> Result<(ObjectId, ObjectId, &BStr), RequestFault> {
     let (old, rest) = split_id(hash, line).ok_or_else(|| bad_command(hash, line, line))?;
     let (new, name) = split_id(hash, rest).ok_or_else(|| bad_command(hash, rest, line))?;
-    Ok(Command::new(old, new, name))
+    Ok((old, new, name.as_bstr()))
 }
 
 /// Takes an id and the blank after it from the front.

@@ -19,6 +19,7 @@
 //! Whether a ref's name is a good one is not judged here: git refuses a funny name for that ref
 //! alone, so names are handed on byte for byte.
 
+mod command_list;
 mod error;
 mod grammar;
 mod parser;

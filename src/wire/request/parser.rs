@@ -67,6 +67,12 @@ impl RequestParser {
         self.grammar.capabilities()
     }
 
+    /// The memory that the request will take, as far as it has come; for the caller to weigh.
+    /// While it is read it takes less.
+    pub fn memory_bytes(&self) -> u64 {
+        self.grammar.memory_bytes()
+    }
+
     /// Ends the parsing: the request if it is complete, else the error, which is that the remote
     /// end hung up if none came before.
     pub fn finish(self) -> Result<Request, RequestError> {
