@@ -6,18 +6,27 @@
 //! lives. The next start reads the records of the dead and removes what they name, but only where
 //! the very same file still has the name.
 //!
-//! Guards against a killed process, not against power loss: notes are not flushed, since a flush
-//! for each lock would cost more than the push. What a lost note leaves behind is reported by the
-//! sweep.
+//! Guards against a killed process, not against power loss. Notes are written and not flushed: what
+//! was written outlives the process that wrote it, and a flush for each lock would cost more than
+//! the push. After a power loss a note and the name it notes are there or not each for itself. A
+//! note without its name is passed over. A name without its note, or on a device that has another
+//! number since, is reported by the sweep, with its age, for an operator to look at.
+//!
+//! So that a name never goes on without its note, a note is struck out only once the name has gone;
+//! where it could not be removed the note stays until the next start. And a record is removed only
+//! once the directories that it names are flushed: else a power loss right after the recovery could
+//! bring a name back that nothing notes any more.
 
 use super::disk::{Disk, EntryKind, Stat};
 use super::durable::DurableFile;
+use super::flush_policy::Component;
 use rustix::fs::{FlockOperation, flock};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The record of this process. Clones share it.
@@ -31,14 +40,20 @@ struct Record(Mutex<State>);
 struct State {
     file: DurableFile,
     last: u64,
-    /// The lines of what is in flight, to be written again when the file has grown too long.
-    live: HashMap<u64, Vec<u8>>,
+    /// The lines of what is in flight, to be written again when the file has grown too long; in
+    /// the order in which they were written, so that none is written over before it has a copy.
+    live: BTreeMap<u64, Vec<u8>>,
+    live_bytes: u64,
 }
 
-/// A note; dropping it says that the name is gone or has become something lasting.
+/// A note of one name or several; dropping it says that they are gone or have become something
+/// lasting.
 #[derive(Debug)]
 #[must_use = "a note that is dropped at once guards nothing"]
-pub struct InFlightGuard(Option<(Arc<Record>, u64)>);
+pub struct InFlightGuard {
+    noted: Option<(Arc<Record>, u64)>,
+    stays: AtomicBool,
+}
 
 /// What [`InFlight::recover`] found in the records of dead processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,30 +83,50 @@ impl InFlight {
             flock(file.as_file(), FlockOperation::LockExclusive)?;
             // A recovery may have taken the new, unlocked file for that of a dead process.
             if is_at(disk, file.path(), &file.stat()?)? {
-                let state = State { file, last: 0, live: HashMap::new() };
+                let state = State { file, last: 0, live: BTreeMap::new(), live_bytes: 0 };
                 return Ok(Self(Some(Arc::new(Record(Mutex::new(state))))));
             }
         }
         Err(io::Error::other(format!("records in '{}' keep vanishing", state_dir.display())))
     }
 
-    /// Notes that `path` is about to become a name of the file that `identity` was asked of.
+    /// Whether there is a record: if not, notes need not be prepared.
+    pub fn is_recording(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Notes that `path` is about to become a name of the file that `identity` was asked of. The
+    /// file must not be written to any more.
     pub fn note(&self, path: &Path, identity: &Stat) -> io::Result<InFlightGuard> {
-        let Some(record) = &self.0 else { return Ok(InFlightGuard(None)) };
+        self.note_all([(path, identity)])
+    }
+
+    /// The same for several names, in one write and with one guard for all.
+    pub fn note_all<'n>(
+        &self,
+        names: impl IntoIterator<Item = (&'n Path, &'n Stat)>,
+    ) -> io::Result<InFlightGuard> {
+        let stays = AtomicBool::new(false);
+        let Some(record) = &self.0 else { return Ok(InFlightGuard { noted: None, stays }) };
         let mut state = record.state();
         let number = state.last.wrapping_add(1);
-        let line = checked(&begin_line(number, path, identity));
-        state.file.write_all(&line)?;
+        let lines = names.into_iter().map(|(path, of)| checked(&begin_line(number, path, of)));
+        let lines: Vec<u8> = lines.flatten().collect();
+        state.file.write_all(&lines)?;
         state.last = number;
-        state.live.insert(number, line);
-        Ok(InFlightGuard(Some((Arc::clone(record), number))))
+        state.live_bytes = state.live_bytes.saturating_add(length_of(&lines));
+        state.live.insert(number, lines);
+        Ok(InFlightGuard { noted: Some((Arc::clone(record), number)), stays })
     }
 
     /// Removes what dead processes left under the names they noted, and their records.
     ///
-    /// A name is removed only if device, inode and, where known, time of creation are those that
-    /// were noted. Between that look and the removal another process could in theory take the
-    /// name; it would have to do so within microseconds, on a name that has been stuck until now.
+    /// A record is one of the dead if its lock is free: the kernel holds it for as long as the
+    /// process lives. A name is removed only if device, inode, time of modification and, where
+    /// known, time of creation are those that were noted, so that neither a lock that a git took
+    /// since, nor one on an inode that is used again, is taken for ours. Between that look and the
+    /// removal another process could in theory take the name; somebody else would have to remove
+    /// it first, within microseconds, after it has been stuck until now.
     pub fn recover(disk: &Disk, state_dir: &Path) -> io::Result<Recovered> {
         let mut recovered = Recovered::default();
         if disk.stat(state_dir)?.is_none() {
@@ -118,29 +153,43 @@ impl Record {
     }
 }
 
+impl InFlightGuard {
+    /// Lets the note stand for as long as this process lives, and for the next to find: a name
+    /// that it notes could not be removed.
+    pub fn leave(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        let Some((record, number)) = self.0.take() else { return };
-        // A note that cannot be struck out is harmless: its name is gone or another file's.
-        let _ = record.state().strike_out(number);
+        let Some((record, number)) = self.noted.take() else { return };
+        if !self.stays.load(Ordering::Relaxed) {
+            // A note that cannot be struck out is harmless: its name is gone or another file's.
+            let _ = record.state().strike_out(number);
+        }
     }
 }
 
 impl State {
+    /// A line more is written: to cut the file at once would cost ten times that.
     fn strike_out(&mut self, number: u64) -> io::Result<()> {
-        self.live.remove(&number);
-        if self.live.is_empty() {
-            return self.file.truncate(0);
-        }
-        if self.file.length() < RECORD_BYTES {
+        let lines = self.live.remove(&number).unwrap_or_default();
+        self.live_bytes = self.live_bytes.saturating_sub(length_of(&lines));
+        let length_max = RECORD_BYTES.max(self.live_bytes.saturating_mul(2));
+        if self.file.length() < length_max {
             return self.file.write_all(&checked(format!("- {number}").as_bytes()));
         }
         // What is in flight goes to the front first: a reader that comes before the cut sees some
         // lines twice and one torn, which its checksum gives away.
         let lines: Vec<u8> = self.live.values().flatten().copied().collect();
         self.file.write_all_at(&lines, 0)?;
-        self.file.truncate(u64::try_from(lines.len()).unwrap_or(u64::MAX))
+        self.file.truncate(length_of(&lines))
     }
+}
+
+fn length_of(lines: &[u8]) -> u64 {
+    u64::try_from(lines.len()).unwrap_or(u64::MAX)
 }
 
 fn recover_one(disk: &Disk, path: &Path, recovered: &mut Recovered) -> io::Result<()> {
@@ -155,52 +204,76 @@ fn recover_one(disk: &Disk, path: &Path, recovered: &mut Recovered) -> io::Resul
     if !is_at(disk, path, &Stat::from(file.metadata()?))? {
         return Ok(());
     }
+    // One name that cannot be removed must not keep the others.
+    let mut done = Ok(());
+    let mut directories = BTreeSet::new();
     for note in pending(&disk.read(path, RECORD_BYTES_MAX)?) {
-        let found = disk.stat_link(&note.path)?;
-        if found.is_some_and(|stat| stat.kind == EntryKind::File && note.names(&stat)) {
-            disk.unlink(&note.path)?;
-            recovered.removed.push(note.path);
-        } else {
-            recovered.passed_over.push(note.path);
+        directories.extend(note.path.parent().map(Path::to_owned));
+        match remove_noted(disk, &note) {
+            Ok(true) => recovered.removed.push(note.path),
+            Ok(false) => recovered.passed_over.push(note.path),
+            Err(error) => done = done.and(Err(error)),
         }
     }
+    // DURABILITY: before the record goes. A name that had gone already may have gone a moment ago.
+    for directory in directories {
+        match disk.flush_directory(&directory, Component::Reference) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            flushed => done = done.and(flushed),
+        }
+    }
+    done?;
     disk.unlink(path).map(drop)
 }
 
+/// Removes a name if it is still that of the file that was noted.
+fn remove_noted(disk: &Disk, note: &Note) -> io::Result<bool> {
+    let found = disk.stat_link(&note.path)?;
+    if !found.is_some_and(|stat| stat.kind == EntryKind::File && note.names(&stat)) {
+        return Ok(false);
+    }
+    disk.unlink(&note.path)
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Note {
+    path: PathBuf,
     device: u64,
     inode: u64,
+    modified: (i64, i64),
     created: Option<(i64, i64)>,
-    path: PathBuf,
 }
 
 impl Note {
     fn names(&self, stat: &Stat) -> bool {
-        (self.device, self.inode, self.created) == (stat.device, stat.inode, stat.created)
+        (self.device, self.inode, self.modified, self.created)
+            == (stat.device, stat.inode, stat.modified, stat.created)
     }
 }
 
 /// What a record notes and does not strike out, in order.
-fn pending(record: &[u8]) -> Vec<Note> {
-    let mut notes = BTreeMap::new();
+fn pending(record: &[u8]) -> BTreeSet<Note> {
+    let mut notes: BTreeMap<u64, Vec<Note>> = BTreeMap::new();
     for line in record.split_inclusive(|byte| *byte == b'\n').filter_map(unchecked) {
         if let Some(number) = line.strip_prefix(b"- ").and_then(number_of) {
             notes.remove(&number);
         } else if let Some((number, note)) = parse_begin(line) {
-            notes.insert(number, note);
+            notes.entry(number).or_default().push(note);
         }
     }
-    notes.into_values().collect()
+    notes.into_values().flatten().collect()
 }
 
-/// `+ <number> <device> <inode> <seconds> <nanoseconds> <path>`; the times are `-` if unknown.
+/// `+ <number> <device> <inode> <modified> <created> <path>`, times as seconds and nanoseconds;
+/// that of creation is `- -` if unknown. Names that are noted together have one number.
 fn begin_line(number: u64, path: &Path, identity: &Stat) -> Vec<u8> {
-    let Stat { device, inode, .. } = identity;
+    let Stat { device, inode, modified: (seconds, nanoseconds), .. } = identity;
     let created = match identity.created {
         Some((seconds, nanoseconds)) => format!("{seconds} {nanoseconds}"),
         None => "- -".to_owned(),
     };
-    let mut line = format!("+ {number} {device} {inode} {created} ").into_bytes();
+    let mut line =
+        format!("+ {number} {device} {inode} {seconds} {nanoseconds} {created} ").into_bytes();
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'\n' => line.extend(b"\\n"),
@@ -212,10 +285,11 @@ fn begin_line(number: u64, path: &Path, identity: &Stat) -> Vec<u8> {
 }
 
 fn parse_begin(line: &[u8]) -> Option<(u64, Note)> {
-    let mut fields = line.strip_prefix(b"+ ")?.splitn(6, |byte| *byte == b' ');
+    let mut fields = line.strip_prefix(b"+ ")?.splitn(8, |byte| *byte == b' ');
     let number = number_of(fields.next()?)?;
     let device = number_of(fields.next()?)?;
     let inode = number_of(fields.next()?)?;
+    let modified = (number_of(fields.next()?)?, number_of(fields.next()?)?);
     let created = match (fields.next()?, fields.next()?) {
         (b"-", b"-") => None,
         (seconds, nanoseconds) => Some((number_of(seconds)?, number_of(nanoseconds)?)),
@@ -228,7 +302,8 @@ fn parse_begin(line: &[u8]) -> Option<(u64, Note)> {
             _ => *byte,
         });
     }
-    Some((number, Note { device, inode, created, path: OsString::from_vec(path).into() }))
+    let path = OsString::from_vec(path).into();
+    Some((number, Note { path, device, inode, modified, created }))
 }
 
 /// A line with its checksum in front: a torn one must not be taken for another.
@@ -266,6 +341,7 @@ const RECORD_BYTES_MAX: u64 = 256 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repo::{FlushPolicy, Operation};
     use std::fs;
 
     struct World {
@@ -306,7 +382,7 @@ mod tests {
     /// Ends a record as a killed process would: the lock goes, the notes stay.
     fn kill(in_flight: InFlight, guards: Vec<InFlightGuard>) {
         for mut guard in guards {
-            guard.0.take();
+            guard.noted.take();
         }
         drop(in_flight);
     }
@@ -380,15 +456,105 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_record_is_empty() {
+    fn an_idle_record_names_nothing() {
         let world = World::new();
         let (path, stat) = world.file("a.lock");
         let in_flight = world.open();
-        let length = || in_flight.0.as_ref().unwrap().state().file.length();
+        drop(in_flight.note(&path, &stat).unwrap());
+        kill(in_flight, Vec::new());
+        assert_eq!(world.recover(), Recovered::default());
+        assert!(path.exists());
+        assert_eq!(world.records(), 0);
+    }
+
+    #[test]
+    fn names_noted_together_go_and_are_struck_out_together() {
+        let world = World::new();
+        let files = ["a.lock", "b.lock", "c.lock"].map(|name| world.file(name));
+        let all = || files.iter().map(|(path, stat)| (path.as_path(), stat));
+        let in_flight = world.open();
+        drop(in_flight.note_all(all()).unwrap());
+        kill(in_flight, Vec::new());
+        assert_eq!(world.recover(), Recovered::default());
+        let in_flight = world.open();
+        let guard = in_flight.note_all(all()).unwrap();
+        kill(in_flight, vec![guard]);
+        assert_eq!(world.recover().removed, files.map(|(path, _)| path));
+    }
+
+    #[test]
+    fn a_note_that_is_left_outlives_its_guard() {
+        let world = World::new();
+        let (path, stat) = world.file("a.lock");
+        let in_flight = world.open();
         let guard = in_flight.note(&path, &stat).unwrap();
-        assert!(length() > 0);
+        guard.leave();
         drop(guard);
-        assert_eq!(length(), 0);
+        drop(in_flight);
+        assert_eq!(world.recover().removed, [path]);
+    }
+
+    #[test]
+    fn a_file_that_was_written_to_since_is_another() {
+        let world = World::new();
+        let (path, mut stat) = world.file("a.lock");
+        stat.modified.1 ^= 1;
+        // As on a file system that does not know when a file was made.
+        stat.created = world.disk.stat(&path).unwrap().unwrap().created;
+        let in_flight = world.open();
+        let guard = in_flight.note(&path, &stat).unwrap();
+        kill(in_flight, vec![guard]);
+        assert_eq!(world.recover().passed_over, [path]);
+    }
+
+    /// A record of a dead process that names `a.lock` and `d/b.lock`, which are there.
+    fn two_left(world: &World) -> [PathBuf; 2] {
+        fs::create_dir(world.root.path().join("d")).unwrap();
+        let files = ["a.lock", "d/b.lock"].map(|name| world.file(name));
+        let in_flight = world.open();
+        let all = files.iter().map(|(path, stat)| (path.as_path(), stat));
+        let guard = in_flight.note_all(all).unwrap();
+        kill(in_flight, vec![guard]);
+        files.map(|(path, _)| path)
+    }
+
+    #[test]
+    fn what_was_removed_is_gone_for_good_before_the_record_is() {
+        let world = World::new();
+        let paths = two_left(&world);
+        let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+        InFlight::recover(&disk, &world.state_dir()).unwrap();
+        let operations = recorder.operations();
+        let at = |wanted: &dyn Fn(&Operation) -> bool| operations.iter().position(wanted).unwrap();
+        let record = at(&|one| match one {
+            Operation::Unlink { path } => path.starts_with(world.state_dir()),
+            _ => false,
+        });
+        for name in &paths {
+            let removed = at(&|one| *one == Operation::Unlink { path: name.clone() });
+            let path = name.parent().unwrap().to_owned();
+            let flushed = at(&|one| *one == Operation::FlushDirectory { path: path.clone() });
+            assert!(removed < flushed && flushed < record, "{operations:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_fails_the_record_stays_and_the_next_recovery_ends_it() {
+        for at in 0..4 {
+            let world = World::new();
+            let paths = two_left(&world);
+            let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+            recorder.fail_at(at, io::ErrorKind::Other, false);
+            let recovered = InFlight::recover(&disk, &world.state_dir()).unwrap();
+            assert_eq!(recovered.failed.len(), 1, "{at}");
+            // The other name goes all the same.
+            let left = paths.iter().filter(|path| path.exists()).count();
+            assert_eq!(left, usize::from(at < 2), "{at}");
+            assert_eq!(world.records(), 1, "{at}");
+            assert!(world.recover().failed.is_empty());
+            assert!(paths.iter().all(|path| !path.exists()));
+            assert_eq!(world.records(), 0);
+        }
     }
 
     #[test]
@@ -403,6 +569,16 @@ mod tests {
         }
         let length = in_flight.0.as_ref().unwrap().state().file.length();
         assert!(length < RECORD_BYTES + 1000, "{length}");
+        let many = vec![(other.as_path(), &other_stat); 20_000];
+        let batch = in_flight.note_all(many).unwrap();
+        for _ in 0..30_000 {
+            drop(in_flight.note(&other, &other_stat).unwrap());
+        }
+        let state = in_flight.0.as_ref().unwrap().state();
+        let (length, live) = (state.file.length(), state.live_bytes);
+        drop(state);
+        assert!(live > RECORD_BYTES && length < 2 * live + 1000, "{length} {live}");
+        drop(batch);
         kill(in_flight, vec![first]);
         assert_eq!(world.recover().removed, [path]);
         assert!(other.exists());

@@ -21,12 +21,25 @@ struct Shared {
     held: Mutex<HashMap<PathBuf, Held>>,
 }
 
-#[derive(Debug)]
+/// A keep file and how many pushes hold it or are about to.
+#[derive(Debug, Default)]
 struct Held {
     pushes: usize,
-    /// Whether this process made the file.
-    is_ours: bool,
-    note: Option<InFlightGuard>,
+    file: Arc<Mutex<KeepFile>>,
+}
+
+/// What the pushes of one pack share. Locked while its file is made or removed: whoever comes in
+/// between would find it there, take it for somebody else's, and lose it. Pushes of other packs
+/// need not wait for the disk.
+#[derive(Debug, Default)]
+enum KeepFile {
+    /// No push of this process has looked yet, or the last has gone.
+    #[default]
+    Untouched,
+    /// Made by this process.
+    Ours(InFlightGuard),
+    /// Somebody else's: it was there before.
+    Foreign,
 }
 
 /// One push's hold on a keep file.
@@ -36,6 +49,7 @@ pub struct KeepGuard {
     shared: Arc<Shared>,
     disk: Disk,
     path: PathBuf,
+    file: Arc<Mutex<KeepFile>>,
     is_released: bool,
 }
 
@@ -48,34 +62,65 @@ impl KeepRegistry {
     /// Gives the keep file `from`, which lies in a quarantine, the name `to` as well, unless there
     /// is one by that name already.
     pub fn hold(&self, disk: &Disk, from: &Path, to: &Path) -> io::Result<KeepGuard> {
-        let mut held = self.0.held();
-        if let Some(entry) = held.get_mut(to) {
-            entry.pushes = entry.pushes.saturating_add(1);
-        } else {
-            let identity = disk.stat(from)?.ok_or(io::ErrorKind::NotFound)?;
-            let note = self.0.in_flight.note(to, &identity)?;
-            let entry = match disk.link(from, to) {
-                Ok(()) => Held { pushes: 1, is_ours: true, note: Some(note) },
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    Held { pushes: 1, is_ours: false, note: None }
-                }
-                Err(error) => return Err(error),
-            };
-            held.insert(to.to_owned(), entry);
-        }
-        Ok(KeepGuard {
+        let guard = KeepGuard {
             shared: Arc::clone(&self.0),
             disk: disk.clone(),
             path: to.to_owned(),
+            file: self.0.join(to),
             is_released: false,
-        })
+        };
+        let mut file = locked(&guard.file);
+        if matches!(*file, KeepFile::Untouched) {
+            *file = self.0.make(disk, from, to)?;
+        }
+        drop(file);
+        Ok(guard)
+    }
+
+    /// The record in which it notes what it makes.
+    pub fn in_flight(&self) -> &InFlight {
+        &self.0.in_flight
     }
 }
 
 impl Shared {
-    fn held(&self) -> MutexGuard<'_, HashMap<PathBuf, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts one more push.
+    fn join(&self, path: &Path) -> Arc<Mutex<KeepFile>> {
+        let mut held = locked(&self.held);
+        let entry = held.entry(path.to_owned()).or_default();
+        entry.pushes = entry.pushes.saturating_add(1);
+        Arc::clone(&entry.file)
     }
+
+    /// Counts one push less; true if it was the last.
+    fn leave(&self, path: &Path) -> bool {
+        let mut held = locked(&self.held);
+        let Some(entry) = held.get_mut(path) else { return false };
+        entry.pushes = entry.pushes.saturating_sub(1);
+        entry.pushes == 0
+    }
+
+    /// Forgets a file, unless a push has come meanwhile, which waits for it.
+    fn forget(&self, path: &Path) {
+        let mut held = locked(&self.held);
+        if held.get(path).is_some_and(|entry| entry.pushes == 0) {
+            held.remove(path);
+        }
+    }
+
+    fn make(&self, disk: &Disk, from: &Path, to: &Path) -> io::Result<KeepFile> {
+        let identity = disk.stat(from)?.ok_or(io::ErrorKind::NotFound)?;
+        let note = self.in_flight.note(to, &identity)?;
+        match disk.link(from, to) {
+            Ok(()) => Ok(KeepFile::Ours(note)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(KeepFile::Foreign),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl KeepGuard {
@@ -94,26 +139,25 @@ impl KeepGuard {
         if std::mem::replace(&mut self.is_released, true) {
             return Ok(());
         }
-        // The lock is held over the removal: a push that comes in between would find the file
-        // there, take it for somebody else's, and lose it.
-        let mut held = self.shared.held();
-        let Some(entry) = held.get_mut(&self.path) else { return Ok(()) };
-        entry.pushes = entry.pushes.saturating_sub(1);
-        if entry.pushes > 0 {
+        let mut file = locked(&self.file);
+        if !self.shared.leave(&self.path) {
             return Ok(());
         }
-        let entry = held.remove(&self.path);
-        if entry.as_ref().is_some_and(|entry| entry.is_ours) {
-            self.disk.unlink(&self.path)?;
-        }
-        drop(entry.and_then(|entry| entry.note));
-        Ok(())
+        let removed = match std::mem::take(&mut *file) {
+            KeepFile::Ours(note) => {
+                // The next start removes what could not be removed now.
+                self.disk.unlink(&self.path).map(drop).inspect_err(|_| note.leave())
+            }
+            KeepFile::Foreign | KeepFile::Untouched => Ok(()),
+        };
+        self.shared.forget(&self.path);
+        removed
     }
 }
 
 impl Drop for KeepGuard {
     fn drop(&mut self) {
-        // What cannot be removed is reported by the next sweep.
+        // What cannot be removed is removed at the next start, or reported then.
         let _ = self.let_go();
     }
 }
@@ -159,6 +203,7 @@ fn process_lives(process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repo::FlushPolicy;
     use std::fs;
 
     struct World {
@@ -214,6 +259,7 @@ mod tests {
         assert!(world.registry.hold(&Disk::default(), &missing, &world.path()).is_err());
         drop(world.hold());
         assert!(!world.path().exists());
+        assert!(locked(&world.registry.0.held).is_empty());
     }
 
     #[test]
@@ -224,10 +270,53 @@ mod tests {
         let in_flight = InFlight::open(&disk, &state_dir).unwrap();
         let registry = KeepRegistry::new(in_flight);
         let guard = registry.hold(&disk, &world.root.path().join("from"), &world.path()).unwrap();
+        assert!(InFlight::recover(&disk, &state_dir).unwrap().removed.is_empty());
+        // As when the process dies: nothing is dropped but the descriptor of the record.
         let record = fs::read_dir(&state_dir).unwrap().next().unwrap().unwrap().path();
-        assert!(fs::metadata(&record).unwrap().len() > 0);
+        let bytes = fs::read(&record).unwrap();
+        fs::write(state_dir.join("in-flight-killed"), bytes).unwrap();
+        let recovered = InFlight::recover(&disk, &state_dir).unwrap();
+        assert_eq!(recovered.removed, [world.path()]);
         guard.release().unwrap();
-        assert_eq!(fs::metadata(&record).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_removed_stays_noted() {
+        let world = World::new();
+        let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+        let state_dir = world.root.path().join("state");
+        let registry = KeepRegistry::new(InFlight::open(&disk, &state_dir).unwrap());
+        let from = world.root.path().join("from");
+        for release in [true, false] {
+            let guard = registry.hold(&disk, &from, &world.path()).unwrap();
+            recorder.fail_at(0, io::ErrorKind::Other, false);
+            if release {
+                guard.release().unwrap_err();
+            } else {
+                drop(guard);
+            }
+            recorder.fail_at(usize::MAX, io::ErrorKind::Other, false);
+            assert!(world.path().exists());
+            // It counts as somebody else's until the process ends.
+            registry.hold(&disk, &from, &world.path()).unwrap().release().unwrap();
+            assert!(world.path().exists());
+            let record = fs::read_dir(&state_dir).unwrap().next().unwrap().unwrap().path();
+            let bytes = fs::read(&record).unwrap();
+            fs::write(state_dir.join("in-flight-killed"), bytes).unwrap();
+            assert_eq!(InFlight::recover(&disk, &state_dir).unwrap().removed, [world.path()]);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_slow_for_one_pack_holds_no_other_up() {
+        let world = World::new();
+        let registry = &world.registry;
+        let busy = world.root.path().join("pack-2.keep");
+        // As a push that waits for the disk, with the file of its pack locked.
+        let file = registry.0.join(&busy);
+        let _waiting = locked(&file);
+        drop(world.hold());
+        assert!(!world.path().exists());
     }
 
     #[test]
