@@ -133,6 +133,7 @@ fn the_packed_value_is_gone_for_good_before_the_file_goes() {
             "unlink packed-refs.lock",
             "unlink refs/heads/a/b.lock",
             "rmdir refs/heads/a",
+            "flush ",
             "flush refs/heads",
         ]
     );
@@ -178,6 +179,7 @@ fn many_creations_are_moved_under_their_locks_at_once() {
             "unlink refs/heads/a.lock",
             "unlink refs/heads/b/c.lock",
             "rmdir refs/heads/b",
+            "flush ",
         ]
     );
 }
@@ -340,6 +342,186 @@ fn a_crash_at_any_point_leaves_old_or_new_values_and_after_the_report_the_new() 
     }
 }
 
+#[test]
+fn a_crash_after_an_atomic_push_was_refused_shows_nothing_of_it() {
+    let mut chance = Chance(11);
+    let mut refused = 0;
+    for (pack_from, persistent) in [(300, false), (1, false), (300, true), (1, true)] {
+        for at in 0.. {
+            let before = crash_repository();
+            let repository = crash_repository();
+            let (store, recorder) = recording(&repository, ReflogCreation::Never);
+            let edits = crash_edits();
+            recorder.fail_at(at, std::io::ErrorKind::StorageFull, persistent);
+            let transaction = RefTransaction::new(&store).packing_from(pack_from);
+            let Err((_, error)) = transaction.apply_atomic(&edits) else { break };
+            let operations = recorder.operations();
+            let moves = |one: &Operation| matches!(one, Operation::Rename { .. });
+            let Some(first) = operations.iter().position(moves) else { continue };
+            if error.may_have_moved() {
+                continue;
+            }
+            refused += 1;
+            for length in first..=operations.len() {
+                for round in 0..3 {
+                    let mut survives = || round == 1 || round == 2 && chance.next(2) == 0;
+                    let parent = repository.git_dir.parent().unwrap();
+                    let target = tempfile::tempdir_in(parent).unwrap();
+                    let (root, part) = (&repository.git_dir, &operations[..length]);
+                    crash(&before.git_dir, root, part, target.path(), &mut survives);
+                    if length < operations.len() {
+                        check_crash(&repository, target.path(), &edits, false);
+                    } else {
+                        check_refused(&repository, target.path(), &edits, round < 2);
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 10, "{refused}");
+}
+
+/// Looks whether every ref is as it was before and, if asked, whether every lock is gone.
+fn check_refused(repository: &TestRepository, left: &Path, edits: &[RefEdit], unlocked: bool) {
+    let context = RefContext {
+        git_dir: left.to_owned(),
+        common_dir: left.to_owned(),
+        ..repository.context()
+    };
+    let store = RefStore::new(context);
+    assert_eq!(store.list().unwrap().broken, [] as [&str; 0]);
+    for edit in edits {
+        let value = store.resolve(&edit.name).unwrap().id;
+        assert_eq!(value, value_before(edit), "{}", edit.name);
+    }
+    let mut locks = Vec::new();
+    crate::refs::testing::walk(left, &mut |path| {
+        let is_lock = path.extension().is_some_and(|extension| extension == "lock");
+        locks.extend((is_lock && unlocked).then(|| path.to_owned()));
+    });
+    assert_eq!(locks, [] as [&Path; 0]);
+}
+
+fn value_before(edit: &RefEdit) -> Option<ObjectId> {
+    match edit.expected {
+        Expected::MustBe(id) => Some(id),
+        Expected::Any => Some(commit(3)),
+        Expected::MustNotExist => None,
+    }
+}
+
+#[test]
+fn what_is_taken_back_is_durable_in_the_order_that_keeps_old_packed_values_hidden() {
+    let repository = TestRepository::new();
+    for name in ["refs/heads/b/both", "refs/heads/c/loose", X] {
+        repository.set(name, commit(0));
+    }
+    repository.write("packed-refs", format!("{} refs/heads/b/both\n", commit(3)));
+    let edits = [
+        update(X, commit(0), commit(1)),
+        delete("refs/heads/b/both", commit(0)),
+        delete("refs/heads/c/loose", commit(0)),
+    ];
+    let mut at = 0;
+    let record = loop {
+        let (store, recorder) = recording(&repository, ReflogCreation::Never);
+        recorder.fail_at(at, std::io::ErrorKind::Other, false);
+        RefTransaction::new(&store).apply_atomic(&edits).unwrap_err();
+        let record = in_short(&repository, &recorder);
+        if record.contains(&"unlink refs/heads/b/both".to_owned()) {
+            break record;
+        }
+        at += 1;
+    };
+    let from = record.iter().position(|line| line == "unlink refs/heads/b/both").unwrap();
+    assert_eq!(
+        record[from + 1..],
+        [
+            "rename tmp_ref refs/heads/b/both",
+            "open refs/heads/b/both",
+            "flush refs/heads/b/both",
+            "flush refs/heads/b",
+            "rename tmp_packed_refs packed-refs",
+            "open packed-refs",
+            "flush packed-refs",
+            "flush ",
+            "rename tmp_ref refs/heads/x",
+            "open refs/heads/x",
+            "flush refs/heads/x",
+            "flush refs/heads",
+            "unlink refs/heads/b/both.lock",
+            "unlink refs/heads/c/loose.lock",
+            "unlink refs/heads/x.lock",
+            "unlink packed-refs.lock",
+            "flush ",
+            "flush refs/heads",
+            "flush refs/heads/b",
+        ]
+    );
+}
+
+#[test]
+fn a_failed_flush_of_what_was_taken_back_is_told_as_a_ref_that_may_have_moved() {
+    let atomic: Applying = |transaction, edits| {
+        vec![transaction.apply_atomic(edits).map(|_| unreachable!()).map_err(|(_, error)| error)]
+    };
+    let each: Applying = |transaction, edits| transaction.apply_each(edits);
+    for applying in [atomic, each] {
+        let mut told = 0;
+        for at in 0..20 {
+            let repository = TestRepository::new();
+            let (store, recorder) = recording(&repository, ReflogCreation::Never);
+            let admit = |_: &[usize]| {
+                repository.write("packed-refs", format!("{} refs/heads/x/y\n", commit(2)));
+                true
+            };
+            recorder.fail_at(at, std::io::ErrorKind::Other, false);
+            let transaction = RefTransaction::new(&store).admitted_by(&admit);
+            let error = applying(&transaction, &[create(X, commit(1))]).remove(0).unwrap_err();
+            let operations = recorder.operations();
+            let removal = |path: &str| {
+                let removal = Operation::Unlink { path: repository.path(path) };
+                operations.iter().position(|one| *one == removal)
+            };
+            let Some(removed) = removal(X) else { continue };
+            let unlocked = removal("refs/heads/x.lock").unwrap();
+            let flush = Operation::FlushDirectory { path: repository.path("refs/heads") };
+            if !operations[removed..unlocked].contains(&flush) {
+                assert!(error.may_have_moved(), "{at}: {error}");
+                told += 1;
+            }
+        }
+        assert!(told > 0);
+    }
+}
+
+#[test]
+fn a_ref_that_was_in_the_way_of_another_does_not_come_back_after_a_crash() {
+    let before = crash_repository();
+    let repository = crash_repository();
+    let (store, recorder) = recording(&repository, ReflogCreation::Never);
+    // Comes into the way between the look and the move, in packed-refs alone.
+    let admit = |_: &[usize]| {
+        let packed = repository.read("packed-refs");
+        repository.write("packed-refs", packed + &format!("{} refs/heads/x/y\n", commit(2)));
+        true
+    };
+    let transaction = RefTransaction::new(&store).admitted_by(&admit);
+    let error = transaction.apply_each(&[create(X, commit(1))]).remove(0).unwrap_err();
+    assert!(matches!(error, RefError::NameConflict { .. }), "{error}");
+    let operations = recorder.operations();
+    assert!(operations.iter().any(|one| matches!(one, Operation::Rename { .. })));
+    let mut chance = Chance(3);
+    for _ in 0..64 {
+        let target = tempfile::tempdir_in(repository.git_dir.parent().unwrap()).unwrap();
+        let mut survives = || chance.next(2) == 0;
+        crash(&before.git_dir, &repository.git_dir, &operations, target.path(), &mut survives);
+        for left in [X, "refs/heads/x.lock"] {
+            assert!(!target.path().join(left).exists(), "{left}");
+        }
+    }
+}
+
 fn check_crash(repository: &TestRepository, left: &Path, edits: &[RefEdit], reported: bool) {
     let context = RefContext {
         git_dir: left.to_owned(),
@@ -354,11 +536,7 @@ fn check_crash(repository: &TestRepository, left: &Path, edits: &[RefEdit], repo
             Change::Set(id) => Some(id),
             Change::Delete => None,
         };
-        let before = match edit.expected {
-            Expected::MustBe(id) => Some(id),
-            Expected::Any => Some(commit(3)),
-            Expected::MustNotExist => None,
-        };
+        let before = value_before(edit);
         if reported {
             assert_eq!(value, after, "{}", edit.name);
         } else {

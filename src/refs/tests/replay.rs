@@ -63,6 +63,8 @@ pub(super) fn crash(
     read_tree(before, root, &mut start);
     let mut names = Names { now: start.clone(), changes: Vec::new() };
     let mut files: BTreeMap<FileId, Contents> = BTreeMap::new();
+    // Open files that are others as well.
+    let mut aliases: BTreeMap<FileId, FileId> = BTreeMap::new();
     for operation in operations {
         match operation {
             Operation::CreateDirectory { path } => names.set(path, Some(Node::Directory)),
@@ -73,17 +75,24 @@ pub(super) fn crash(
                 files.insert(*file, Contents::default());
                 names.set(path, Some(Node::Recorded(*file)));
             }
-            Operation::OpenFile { file, path } => {
-                let Some(Node::Before(bytes)) = names.now.get(path) else {
-                    panic!("{path:?} reopened")
-                };
-                let contents = Contents { written: bytes.clone(), flushed: bytes.clone() };
-                files.insert(*file, contents);
-                // The same file as before, known by another name in the record.
-                start.insert(path.clone(), Node::Recorded(*file));
-                names.now.insert(path.clone(), Node::Recorded(*file));
-            }
+            Operation::OpenFile { file, path } => match names.now.get(path).cloned() {
+                Some(Node::Before(bytes)) => {
+                    let contents = Contents { written: bytes.clone(), flushed: bytes.clone() };
+                    files.insert(*file, contents);
+                    // The same file as before, known by another name in the record.
+                    if let Some(node) = start.get_mut(path) {
+                        *node = Node::Recorded(*file);
+                    }
+                    names.now.insert(path.clone(), Node::Recorded(*file));
+                }
+                Some(Node::Recorded(other)) => {
+                    let first = *aliases.get(&other).unwrap_or(&other);
+                    aliases.insert(*file, first);
+                }
+                other => panic!("{path:?} reopened: {other:?}"),
+            },
             Operation::Write { file, offset, bytes } => {
+                let file = aliases.get(file).unwrap_or(file);
                 let written = &mut files.get_mut(file).unwrap().written;
                 let offset = usize::try_from(*offset).unwrap();
                 written.resize(written.len().max(offset + bytes.len()), 0);
@@ -94,6 +103,7 @@ pub(super) fn crash(
                 files.get_mut(file).unwrap().written.truncate(length);
             }
             Operation::FlushFile { file } => {
+                let file = aliases.get(file).unwrap_or(file);
                 let contents = files.get_mut(file).unwrap();
                 contents.flushed = contents.written.clone();
             }

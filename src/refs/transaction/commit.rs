@@ -24,6 +24,8 @@ pub(super) struct Work<'r, 'a> {
     pub(super) undo: Option<Undo>,
     /// packed-refs as it is while its lock is held.
     pub(super) packed: Option<Arc<PackedRefs>>,
+    /// Whether packed-refs was replaced, and its directory flushed while its lock was there.
+    pub(super) swapped: bool,
 }
 
 /// Whether an edit must keep `git pack-refs` away. A deletion must even if the ref is not packed:
@@ -122,7 +124,16 @@ impl<'a> Work<'_, 'a> {
         let context = self.run.store.context();
         let path = context.ref_path(member.target.as_bstr());
         context.disk.unlink(&path).doing("remove", &path)?;
-        self.restore_packed(std::slice::from_ref(member))
+        // DURABILITY: the creation may be durable already.
+        if let Some(directory) = path.parent() {
+            let flushed = context.disk.flush_directory(directory, Component::Reference);
+            flushed.doing("flush", directory)?;
+            // Once more without the lock in it.
+            self.run.unflushed.add_directory(member.index, directory.to_owned());
+        }
+        self.restore_packed(std::slice::from_ref(member))?;
+        self.note_swapped(member.index);
+        Ok(())
     }
 
     /// Gives refs that got a file for a moment the packed value back that they had without it:
@@ -182,6 +193,7 @@ impl<'a> Work<'_, 'a> {
             }
             None => change()?,
         }
+        self.swapped = true;
         // DURABILITY: before any file of a deleted ref goes.
         let directory = &context.common_dir;
         context
@@ -209,7 +221,9 @@ impl<'a> Work<'_, 'a> {
         let packed = self.run.store.packed_refs()?;
         let names = blocked.iter().map(|member| (member.target.as_bstr().into(), None));
         let new = write_packed_refs(self.run.store.context(), &packed, &names.collect())?;
-        self.swap_packed_refs(new)
+        self.swap_packed_refs(new)?;
+        blocked.iter().for_each(|member| self.note_swapped(member.index));
+        Ok(())
     }
 
     /// Removes the file of a deleted ref.
@@ -243,6 +257,9 @@ impl<'a> Work<'_, 'a> {
 
     /// Notes the directories that must be flushed before anybody is told of this edit.
     pub(super) fn note_directories(&mut self, member: &Prepared<'a>) {
+        if needs_packed_refs(member) {
+            self.note_swapped(member.index);
+        }
         let context = self.run.store.context();
         let unflushed = &mut self.run.unflushed;
         let nothing_there = member.before.is_none() && member.edit.change == Change::Delete;
@@ -255,6 +272,15 @@ impl<'a> Work<'_, 'a> {
             for directory in context.directories_of(member.target.as_bstr(), with_refs) {
                 unflushed.add_directory(member.index, directory);
             }
+        }
+    }
+
+    /// Notes that the lock of packed-refs must go durably: it was there when its directory was
+    /// flushed, and after a crash would keep everybody from deleting refs.
+    fn note_swapped(&mut self, index: usize) {
+        if self.swapped {
+            let directory = self.run.store.context().common_dir.clone();
+            self.run.unflushed.add_directory(index, directory);
         }
     }
 }

@@ -8,9 +8,13 @@ use super::edit::Applied;
 use super::prepare::Prepared;
 use super::run::Run;
 use super::undo::Undo;
-use crate::refs::error::RefError;
+use crate::refs::error::{Doing, RefError};
 use crate::refs::lock::LockFile;
+use crate::refs::name_conflict::is_gone;
+use crate::repo::{Component, Disk};
 use bstr::BStr;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// What became of the edit with this index.
 pub(super) type Outcome = (usize, Result<Applied, RefError>);
@@ -30,7 +34,7 @@ pub(super) struct Group<'r, 'a> {
 
 impl<'r, 'a> Group<'r, 'a> {
     pub(super) fn new(run: &'r mut Run<'a>, members: Vec<Prepared<'a>>) -> Self {
-        let work = Work { run, undo: None, packed: None };
+        let work = Work { run, undo: None, packed: None, swapped: false };
         Self { members, outcomes: Vec::new(), packed_lock: None, work }
     }
 
@@ -44,8 +48,8 @@ impl<'r, 'a> Group<'r, 'a> {
 
     /// Carries out all edits or none, disk permitting.
     pub(super) fn commit_all(mut self) -> Result<Vec<Outcome>, (usize, RefError)> {
-        let disk = self.work.run.store.context().disk.clone();
-        self.work.undo = Some(Undo::new(&disk));
+        let context = self.work.run.store.context();
+        self.work.undo = Some(Undo::new(&context.disk, context.packed_refs_path()));
         match self.carry_out() {
             Ok(()) => {
                 self.finish();
@@ -55,9 +59,13 @@ impl<'r, 'a> Group<'r, 'a> {
         }
     }
 
-    /// Undoes everything, under all locks still, and says what is to be told of it.
-    fn take_back(&mut self, index: usize, error: RefError) -> RefError {
-        let undone = self.undo_all();
+    /// Undoes everything durably, under all locks still, lets go of them, and says what is to be
+    /// told of it.
+    fn take_back(mut self, index: usize, error: RefError) -> RefError {
+        let Some(undo) = self.work.undo.take().filter(|undo| !undo.is_empty()) else {
+            return error;
+        };
+        let (undone, touched) = self.undo_all(undo);
         let mut name = BStr::new("");
         for member in &mut self.members {
             member.lock.filled = false;
@@ -65,20 +73,27 @@ impl<'r, 'a> Group<'r, 'a> {
                 name = member.name();
             }
         }
+        let disk = self.work.run.store.context().disk.clone();
+        drop(self);
+        // The locks were there when their directories were flushed; after a crash they would be.
+        let unlocked = flush_what_is_there(&disk, &touched);
+        let undone = undone.and(unlocked);
         undone.map_or_else(|in_part| in_part.after_the_move(name), |()| error)
     }
 
-    fn undo_all(&mut self) -> Result<(), RefError> {
-        let Some(mut undo) = self.work.undo.take().filter(|undo| !undo.is_empty()) else {
-            return Ok(());
-        };
+    fn undo_all(&mut self, mut undo: Undo) -> (Result<(), RefError>, BTreeSet<PathBuf>) {
         // `git pack-refs` must neither pack what goes nor keep what it has packed already.
         let mut locked = Ok(());
         if self.packed_lock.is_none() {
             locked = self.work.lock_packed_refs().map(|lock| self.packed_lock = Some(lock));
         }
         let undone = undo.take_back();
-        locked.and(undone).and_then(|()| self.work.restore_packed(&self.members))
+        let undone = locked.and(undone).and_then(|()| self.work.restore_packed(&self.members));
+        let mut touched = undo.touched().clone();
+        if self.work.swapped {
+            touched.insert(self.work.run.store.context().common_dir.clone());
+        }
+        (undone, touched)
     }
 
     fn carry_out(&mut self) -> Result<(), Stopped> {
@@ -187,4 +202,15 @@ impl<'r, 'a> Group<'r, 'a> {
             self.outcomes.push((member.index, Ok(applied)));
         }
     }
+}
+
+/// Flushes directories, of which those that were empty may have been removed.
+fn flush_what_is_there(disk: &Disk, directories: &BTreeSet<PathBuf>) -> Result<(), RefError> {
+    directories.iter().fold(Ok(()), |result, directory| {
+        let flushed = match disk.flush_directory(directory, Component::Reference) {
+            Err(error) if is_gone(&error) => Ok(()),
+            flushed => flushed.doing("flush", directory),
+        };
+        result.and(flushed)
+    })
 }
