@@ -213,6 +213,7 @@ impl Receiver {
                 file_mode: repository.file_mode(false),
                 directory_mode: repository.directory_mode(),
             },
+            in_flight: self.keeps.in_flight().clone(),
         };
         Ok(RefStore::with_cache(context, self.packed_refs_of(repository.common_dir())))
     }

@@ -2,7 +2,7 @@
 
 use super::namespace::Namespace;
 use crate::model::HashKind;
-use crate::repo::Disk;
+use crate::repo::{Disk, InFlight};
 use bstr::{BStr, BString, ByteSlice};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +25,8 @@ pub struct RefContext {
     pub namespace: Option<Namespace>,
     /// What the configuration says of refs.
     pub settings: RefSettings,
+    /// Where locks are noted that must not outlive this process.
+    pub in_flight: InFlight,
 }
 
 /// The configuration of refs, with git's defaults.
@@ -184,6 +186,7 @@ mod tests {
             hash: HashKind::Sha1,
             namespace: None,
             settings: RefSettings::default(),
+            in_flight: InFlight::none(),
         };
         let path = |name: &str| context.ref_path(name.into());
         assert_eq!(path("refs/heads/a"), Path::new("/r/refs/heads/a"));
@@ -207,6 +210,7 @@ mod tests {
             hash: HashKind::Sha1,
             namespace: None,
             settings: RefSettings::default(),
+            in_flight: InFlight::none(),
         };
         let of = |name: &str, with_refs| context.directories_of(name.into(), with_refs);
         assert_eq!(of("refs/heads/x", false), [root.join("refs/heads")]);

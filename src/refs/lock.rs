@@ -2,13 +2,16 @@
 //!
 //! A lock is a file that only one can create; git(1) does the same. It is removed when it is
 //! dropped, on a panic too: a lock that stays behind blocks every later push until somebody
-//! removes it by hand.
+//! removes it by hand. Against a killed process there is the record of what is in flight, if this
+//! process keeps one: a lock is noted before it is there, and the note is struck out after it has
+//! gone.
 
 use super::context::LockTimeout;
-use crate::repo::Disk;
+use crate::repo::{Disk, InFlight, InFlightGuard, Stat};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,25 +20,49 @@ use std::time::{Duration, Instant};
 pub(super) struct LockFile {
     disk: Disk,
     path: PathBuf,
-}
-
-impl LockFile {
-    /// Takes charge of a lock file that was just created.
-    pub(super) fn held(disk: &Disk, path: PathBuf) -> Self {
-        Self { disk: disk.clone(), path }
-    }
+    /// Struck out when this is dropped, after the file has gone.
+    note: LockNote,
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        remove_surely(&self.disk, &self.path);
+        if !remove_surely(&self.disk, &self.path) {
+            self.note.leave();
+        }
     }
 }
 
-/// Removes a file that must not stay, with a second try: there is nobody to tell.
-pub(super) fn remove_surely(disk: &Disk, path: &Path) {
-    if disk.unlink(path).is_err() {
-        let _ = disk.unlink(path);
+/// Removes a file that must not stay, with a second try: there is nobody to tell. False if it
+/// stays all the same.
+pub(super) fn remove_surely(disk: &Disk, path: &Path) -> bool {
+    disk.unlink(path).or_else(|_| disk.unlink(path)).is_ok()
+}
+
+/// The note of a lock, or one that several share: it is struck out when the last of them has gone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LockNote(Option<Arc<InFlightGuard>>);
+
+impl LockNote {
+    /// Notes that these paths are about to become names of these files.
+    ///
+    /// A record that cannot be written is no reason to refuse a push, least of all when it is
+    /// being taken back: the lock is taken all the same, and if the process is killed while it is
+    /// there the sweep reports it.
+    pub(super) fn of<'n>(
+        in_flight: &InFlight,
+        names: impl IntoIterator<Item = (&'n Path, &'n Stat)>,
+    ) -> Self {
+        let mut names = names.into_iter().peekable();
+        if !in_flight.is_recording() || names.peek().is_none() {
+            return Self(None);
+        }
+        Self(in_flight.note_all(names).ok().map(Arc::new))
+    }
+
+    fn leave(&self) {
+        if let Some(guard) = &self.0 {
+            guard.leave();
+        }
     }
 }
 
@@ -76,17 +103,18 @@ impl Backoff {
     }
 }
 
-/// Tries `take` until it does not find the lock taken, or the time is up.
+/// Tries `take`, which gives the note of the lock, until it does not find the lock taken, or the
+/// time is up.
 pub(super) fn take_lock(
     disk: &Disk,
     path: PathBuf,
     timeout: LockTimeout,
-    mut take: impl FnMut(&Path) -> io::Result<()>,
+    mut take: impl FnMut(&Path) -> io::Result<LockNote>,
 ) -> io::Result<LockFile> {
     let mut backoff = Backoff::new(timeout);
     loop {
         match take(&path) {
-            Ok(()) => return Ok(LockFile::held(disk, path)),
+            Ok(note) => return Ok(LockFile { disk: disk.clone(), path, note }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && backoff.pause() => {}
             Err(error) => return Err(error),
         }
@@ -99,7 +127,9 @@ mod tests {
     use crate::repo::FlushPolicy;
 
     fn take(disk: &Disk, path: &Path, timeout: LockTimeout) -> io::Result<LockFile> {
-        take_lock(disk, path.to_owned(), timeout, |path| disk.create_file(path, 0o666).map(drop))
+        take_lock(disk, path.to_owned(), timeout, |path| {
+            disk.create_file(path, 0o666).map(|_| LockNote::default())
+        })
     }
 
     #[test]

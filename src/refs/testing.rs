@@ -3,7 +3,7 @@
 use super::{RefContext, RefEdit, RefSettings, RefStore};
 use crate::model::{HashKind, ObjectId, RefName};
 use crate::refs::{Change, Expected};
-use crate::repo::{Disk, FlushPolicy};
+use crate::repo::{Disk, FlushPolicy, InFlight};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,7 @@ impl TestRepository {
                 committer: "a <a@b> 1000000000 +0000".into(),
                 ..RefSettings::default()
             },
+            in_flight: InFlight::none(),
         }
     }
 

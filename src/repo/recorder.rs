@@ -104,10 +104,19 @@ pub struct Recorder {
 struct State {
     operations: Vec<Operation>,
     files: u64,
-    /// Fail the change with this number (counted from 0) with this error, and all that follow if
-    /// the last word says so, as a full disk would.
-    fault: Option<(usize, io::ErrorKind, bool)>,
+    /// Fail the change with this number (counted from 0) with this error, and as many that follow
+    /// as the last word says.
+    fault: Option<(usize, io::ErrorKind, Extent)>,
     attempts: usize,
+}
+
+/// How far a fault goes.
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Once,
+    Twice,
+    /// Every later change that adds to the disk, as when it is full.
+    AllThatAdds,
 }
 
 impl Recorder {
@@ -127,7 +136,15 @@ impl Recorder {
     pub fn fail_at(&self, at: usize, kind: io::ErrorKind, persistent: bool) {
         let mut state = self.state();
         state.attempts = 0;
-        state.fault = Some((at, kind, persistent));
+        let extent = if persistent { Extent::AllThatAdds } else { Extent::Once };
+        state.fault = Some((at, kind, extent));
+    }
+
+    /// Makes change number `at` (from 0, counted from now) fail, and the one after it.
+    pub fn fail_twice_at(&self, at: usize, kind: io::ErrorKind) {
+        let mut state = self.state();
+        state.attempts = 0;
+        state.fault = Some((at, kind, Extent::Twice));
     }
 
     /// How many changes were tried since the last [`fail_at`](Self::fail_at).
@@ -141,8 +158,13 @@ impl Recorder {
         let number = state.attempts;
         state.attempts += 1;
         match state.fault {
-            Some((at, kind, persistent))
-                if number == at || (persistent && number > at && !removes) =>
+            Some((at, kind, extent))
+                if number == at
+                    || match extent {
+                        Extent::Once => false,
+                        Extent::Twice => number.checked_sub(1) == Some(at),
+                        Extent::AllThatAdds => number > at && !removes,
+                    } =>
             {
                 Err(io::Error::new(kind, "injected fault"))
             }

@@ -22,7 +22,7 @@ use crate::support::request::Request;
 use packhouse::repo::sweep::Sweep;
 use packhouse::repo::{Disk, FlushPolicy, Operation};
 use replay::Replay;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The mark in the record behind which the push was acknowledged.
@@ -92,6 +92,119 @@ fn every_fault_of_the_disk_leaves_the_repository_whole() {
             assert!(at > 10, "{at} changes");
         }
     }
+}
+
+#[test]
+fn an_atomic_push_that_failed_is_gone_for_good() {
+    let (first, second) = two_commits();
+    let request = Request::new()
+        .capabilities("report-status side-band-64k atomic agent=probe")
+        .command(&first.id(), ZERO, "refs/heads/gone")
+        .command(&first.id(), ZERO, "refs/heads/last")
+        .command(&first.id(), &second.id(), "refs/heads/main")
+        .command(ZERO, &second.id(), "refs/heads/new/ref")
+        .pack(second.pack())
+        .bytes();
+    // What is packed is older than what the files hold.
+    let prepare = |repository: &Path| {
+        let older = git::run(repository, &["commit-tree", "-m", "older", "main^{tree}"]);
+        for name in ["refs/heads/gone", "refs/heads/last", "refs/heads/main"] {
+            git::run(repository, &["update-ref", name, older.trim()]);
+        }
+        git::run(repository, &["pack-refs", "--all"]);
+        for name in ["refs/heads/gone", "refs/heads/last", "refs/heads/main"] {
+            git::run(repository, &["update-ref", name, &first.id()]);
+        }
+    };
+    // Every change has one number, and the first of refs comes after all of objects.
+    let first = {
+        let scratch = tempfile::tempdir().unwrap();
+        let repository = seeded(scratch.path(), prepare);
+        let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+        Local::new(disk).push_ok(&repository, &request);
+        let record = recorder.operations();
+        record.iter().position(|change| moves_a_ref(&repository, change)).unwrap()
+    };
+    let mut failed = 0;
+    for at in first.. {
+        match gone_for_good(&request, prepare, at) {
+            Failed::NotAtAll => break,
+            Failed::NotHalfWay => {}
+            Failed::HalfWay => failed += 1,
+        }
+    }
+    assert!(failed > 3, "{failed}");
+}
+
+fn moves_a_ref(repository: &Path, change: &Operation) -> bool {
+    match change {
+        Operation::Rename { to, .. } => {
+            to.starts_with(repository.join("refs")) || to.ends_with("packed-refs")
+        }
+        _ => false,
+    }
+}
+
+/// How far a push got before it failed.
+enum Failed {
+    /// By a change that is no reason to fail, before anything moved, or so that it says so.
+    NotHalfWay,
+    HalfWay,
+    /// The push made fewer changes.
+    NotAtAll,
+}
+
+/// Fails change number `at` of a push, and looks at what a crash leaves of what was taken back.
+fn gone_for_good(request: &[u8], prepare: impl Fn(&Path), at: usize) -> Failed {
+    let scratch = in_memory();
+    let repository = seeded(scratch.path(), prepare);
+    let before = refs(&repository);
+    let start = Replay::load(&repository);
+    let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+    let local = Local::new(disk);
+    recorder.fail_at(at, std::io::ErrorKind::StorageFull, false);
+    let (_, heard) = local.push(&repository, request);
+    recorder.mark(REPORTED);
+    let answer = crate::support::answer::Answer::from_bands(&heard.bytes);
+    if answer.report.iter().any(|line| line.starts_with("ok ")) {
+        let tried = recorder.attempts() > at;
+        return if tried { Failed::NotHalfWay } else { Failed::NotAtAll };
+    }
+    let record = recorder.operations();
+    let said = format!("{} {}", answer.messages, answer.report.join(" "));
+    let Some(moved) = record.iter().position(|change| moves_a_ref(&repository, change)) else {
+        return Failed::NotHalfWay;
+    };
+    if said.contains("may have moved") {
+        return Failed::NotHalfWay;
+    }
+    let after: BTreeMap<String, String> = {
+        let id = two_commits().1.id();
+        ["refs/heads/main", "refs/heads/new/ref"].map(|name| (name.to_owned(), id.clone())).into()
+    };
+    let mut seen = HashSet::new();
+    start.every_crash_after(moved + 1, &record, |end, description, state| {
+        let refs_alone = state.fingerprint_of(&["refs", "packed-refs"]);
+        if !seen.insert((end == record.len(), refs_alone)) {
+            return;
+        }
+        let copy = in_memory();
+        let copy = copy.path().join("r.git");
+        state.materialize(&copy);
+        let now = refs(&copy);
+        if end == record.len() {
+            assert_eq!(now, before, "change {at} failed, {description}");
+        } else {
+            assert_old_or_new(&now, &before, &after, description);
+        }
+    });
+    Failed::HalfWay
+}
+
+/// A directory in memory where there is one: what is asked is whether and when something is
+/// flushed, not how long a disk takes.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
 #[test]

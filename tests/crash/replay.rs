@@ -78,10 +78,20 @@ impl Replay {
 
     /// Shows `look` every different state in which a crash at any moment of `record` can leave the
     /// disk, with the number of changes before the crash.
-    pub fn every_crash(&self, record: &[Operation], mut look: impl FnMut(usize, &str, &Self)) {
+    pub fn every_crash(&self, record: &[Operation], look: impl FnMut(usize, &str, &Self)) {
+        self.every_crash_after(0, record, look);
+    }
+
+    /// The same for crashes after so many changes and more.
+    pub fn every_crash_after(
+        &self,
+        begin: usize,
+        record: &[Operation],
+        mut look: impl FnMut(usize, &str, &Self),
+    ) {
         let (effects, files) = self.clone().effects(record);
         let mut seen = HashSet::new();
-        for end in 0..=record.len() {
+        for end in begin..=record.len() {
             let loose: Vec<usize> =
                 (0..end).filter(|at| !is_durable(record, &files, *at, end)).collect();
             let mut choices = vec![("nothing is lost".to_owned(), HashSet::new())];
@@ -242,6 +252,12 @@ impl Replay {
         self.next += 1;
         self.nodes.insert(number, node);
         number
+    }
+
+    /// Tells states apart by what is in these entries of the directory.
+    pub fn fingerprint_of(&self, names: &[&str]) -> String {
+        let part = |name: &&str| self.find(&self.root.join(name)).map(|at| self.fingerprint(at));
+        names.iter().map(part).map(Option::unwrap_or_default).collect()
     }
 
     fn fingerprint(&self, node: u64) -> String {

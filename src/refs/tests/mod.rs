@@ -1,6 +1,7 @@
 //! Tests of refs as a whole, mostly with stock git as the judge.
 
 mod faults;
+mod in_flight;
 mod oracle;
 mod order;
 mod races;

@@ -1,10 +1,12 @@
 //! What can be done for an edit before its lock is held: all that takes long.
 
 use super::edit::{Change, RefEdit};
+use super::locking::note_lock;
 use super::run::RefTransaction;
 use super::temporary::Temporary;
 use crate::model::{ObjectId, RefName};
 use crate::refs::error::RefError;
+use crate::refs::lock::LockNote;
 use crate::refs::packed::Peeled;
 use crate::refs::store::{RefStore, Resolved};
 use bstr::BStr;
@@ -15,6 +17,8 @@ pub(super) struct Ahead {
     pub(super) resolved: Resolved,
     pub(super) target: RefName,
     pub(super) value: Value,
+    /// The note of the lock, and for which target that is.
+    pub(super) noted: Option<(RefName, LockNote)>,
 }
 
 /// A new value.
@@ -67,7 +71,7 @@ impl Ahead {
             }
             Change::Set(id) => Value::File(write_value(store, target.as_bstr(), id)?),
         };
-        Ok(Self { resolved, target, value })
+        Ok(Self { resolved, target, value, noted: None })
     }
 
     /// Looks at the ref once more; the value stays.
@@ -75,6 +79,21 @@ impl Ahead {
         self.resolved = store.follow(edit.name.as_bstr())?;
         self.target = check(edit, &self.resolved)?;
         Ok(())
+    }
+
+    /// The note of the lock, which will be a second name of the value or of `blank`.
+    pub(super) fn lock_note(&mut self, store: &RefStore, blank: Option<&Temporary>) -> LockNote {
+        if let Some((target, note)) = &self.noted {
+            // Unless a symbolic ref leads elsewhere by now.
+            if *target == self.target {
+                return note.clone();
+            }
+        }
+        let context = store.context();
+        let path = context.lock_path(self.target.as_bstr());
+        let note = note_lock(context, &path, self.value_file().or(blank));
+        self.noted = Some((self.target.clone(), note.clone()));
+        note
     }
 
     pub(super) fn value_file(&self) -> Option<&Temporary> {
@@ -89,13 +108,15 @@ impl Ahead {
 const BLANK_FROM: usize = 64;
 
 /// The file of which the locks of these edits can be second names, where they have no value.
-/// Making and removing thousands of files costs a file system much more than that.
+/// Making and removing thousands of files costs a file system much more than that; and without
+/// such a file a lock cannot be noted before it is there.
 pub(super) fn blank_for<'a>(
     store: &RefStore,
     ahead: impl Iterator<Item = &'a Ahead>,
 ) -> Result<Option<Temporary>, RefError> {
     let mut without = ahead.filter(|ahead| ahead.value_file().is_none());
-    match without.nth(BLANK_FROM - 1) {
+    let from = if store.context().in_flight.is_recording() { 1 } else { BLANK_FROM };
+    match without.nth(from - 1) {
         Some(ahead) => {
             let place = store.temporary_place(ahead.target.as_bstr());
             Temporary::empty(store.context(), &place).map(Some)

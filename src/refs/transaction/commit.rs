@@ -222,7 +222,9 @@ impl<'a> Work<'_, 'a> {
         let names = blocked.iter().map(|member| (member.target.as_bstr().into(), None));
         let new = write_packed_refs(self.run.store.context(), &packed, &names.collect())?;
         self.swap_packed_refs(new)?;
-        blocked.iter().for_each(|member| self.note_swapped(member.index));
+        for member in blocked {
+            self.note_swapped(member.index);
+        }
         Ok(())
     }
 

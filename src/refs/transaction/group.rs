@@ -206,11 +206,13 @@ impl<'r, 'a> Group<'r, 'a> {
 
 /// Flushes directories, of which those that were empty may have been removed.
 fn flush_what_is_there(disk: &Disk, directories: &BTreeSet<PathBuf>) -> Result<(), RefError> {
-    directories.iter().fold(Ok(()), |result, directory| {
+    let mut result = Ok(());
+    for directory in directories {
         let flushed = match disk.flush_directory(directory, Component::Reference) {
             Err(error) if is_gone(&error) => Ok(()),
             flushed => flushed.doing("flush", directory),
         };
-        result.and(flushed)
-    })
+        result = result.and(flushed);
+    }
+    result
 }

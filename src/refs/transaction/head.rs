@@ -1,5 +1,6 @@
 //! HEAD of a repository that a push creates.
 
+use super::locking::{create_lock, note_lock};
 use super::temporary::Temporary;
 use crate::model::RefName;
 use crate::refs::error::{Doing, RefError};
@@ -19,8 +20,9 @@ impl RefStore {
         value.push(b'\n');
         let mut temporary = Temporary::write(context, &self.temporary_place(head), &value)?;
         let path = context.lock_path(head);
+        let note = note_lock(context, &path, Some(&temporary));
         let lock = take_lock(disk, path.clone(), settings.ref_lock_timeout, |path| {
-            disk.create_file(path, settings.file_mode).map(drop)
+            create_lock(context, path, Some((&temporary, &note)))
         })
         .map_err(|error| RefError::Locked {
             name: head.into(),

@@ -31,6 +31,7 @@ mod commit;
 mod edit;
 mod group;
 mod head;
+mod locking;
 mod packed_rewrite;
 mod prepare;
 mod run;

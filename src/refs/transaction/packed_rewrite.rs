@@ -3,6 +3,7 @@
 //! git writes `packed-refs.new` and fails if there is one already; so we use another name, in
 //! case we die before the rename.
 
+use super::locking::{create_lock, note_lock};
 use super::temporary::Temporary;
 use crate::refs::context::{RefContext, with_lock_suffix};
 use crate::refs::error::{Doing, RefError};
@@ -16,11 +17,15 @@ use std::io::BufWriter;
 /// that is about to be deleted nor one that is about to be written.
 pub(super) fn lock_packed_refs(context: &RefContext) -> Result<LockFile, RefError> {
     let path = with_lock_suffix(context.packed_refs_path());
-    let (disk, settings) = (&context.disk, &context.settings);
-    take_lock(disk, path.clone(), settings.packed_refs_timeout, |path| {
-        disk.create_file(path, settings.file_mode).map(drop)
-    })
-    .map_err(|error| RefError::PackedRefsLocked { path, reason: (&error).into() })
+    // Where there is no room for it, as on the way back from a full disk, the lock may do without.
+    let blank = context.in_flight.is_recording();
+    let blank =
+        blank.then(|| Temporary::empty(context, &packed_refs_place(context)).ok()).flatten();
+    let note = note_lock(context, &path, blank.as_ref());
+    let of = blank.as_ref().map(|blank| (blank, &note));
+    let timeout = context.settings.packed_refs_timeout;
+    take_lock(&context.disk, path.clone(), timeout, |path| create_lock(context, path, of))
+        .map_err(|error| RefError::PackedRefsLocked { path, reason: (&error).into() })
 }
 
 /// Writes and flushes the file that is to take the place of packed-refs.

@@ -2,12 +2,13 @@
 
 use super::ahead::{Ahead, Value, write_value};
 use super::edit::{Change, RefEdit};
+use super::locking::create_lock;
 use super::run::RefTransaction;
-use super::temporary::{Temporary, cannot_link};
+use super::temporary::Temporary;
 use crate::model::{ObjectId, RefName};
 use crate::refs::context::{LockTimeout, RefContext, parents_of};
 use crate::refs::error::{Doing, RefError};
-use crate::refs::lock::{Backoff, LockFile, take_lock};
+use crate::refs::lock::{Backoff, LockFile, LockNote, take_lock};
 use crate::refs::name_conflict::{Cleared, Names, Obstacle, is_gone, prune_parents};
 use crate::refs::packed::{PackedRefs, Peeled};
 use crate::refs::store::{Loose, RefStore, RefValue, Resolved};
@@ -114,10 +115,12 @@ impl<'a> Prepared<'a> {
                 ahead.look_again(store, edit)?;
                 continue;
             }
-            let lock = lock_ref(store, edit, target, ahead.value_file().or(blank))?;
+            let note = ahead.lock_note(store, blank);
+            let of = ahead.value_file().or(blank).map(|file| (file, &note));
+            let lock = lock_ref(store, edit, ahead.target.as_bstr(), of)?;
             match examine(store, edit, &ahead.resolved, give_way, push)? {
                 Examined::Ready { before, is_loose, seen } => {
-                    let Ahead { resolved, target, value } = ahead;
+                    let Ahead { resolved, target, value, .. } = ahead;
                     let action = match value {
                         Value::Nothing => Action::Delete,
                         Value::File(file) => Action::SetLoose(file),
@@ -171,7 +174,7 @@ fn lock_ref<'a>(
     store: &'a RefStore,
     edit: &RefEdit,
     target: &BStr,
-    temporary: Option<&Temporary>,
+    of: Option<(&Temporary, &LockNote)>,
 ) -> Result<RefLock<'a>, RefError> {
     let context = store.context();
     let (disk, settings) = (&context.disk, &context.settings);
@@ -192,7 +195,7 @@ fn lock_ref<'a>(
             Ok(created) => {
                 lock.created_directories |= !created.is_empty();
                 let taken = take_lock(disk, path.clone(), settings.ref_lock_timeout, |path| {
-                    create_lock(context, path, temporary)
+                    create_lock(context, path, of)
                 });
                 match taken {
                     Ok(taken) => {
@@ -220,18 +223,6 @@ fn lock_ref<'a>(
         }
     }
     Err(RefError::Locked { name: name.into(), path, reason: (&last).into() })
-}
-
-/// Creates the lock file: as a second name of the value that is ready, so that it can be told
-/// from the locks of others, or empty.
-fn create_lock(context: &RefContext, path: &Path, temporary: Option<&Temporary>) -> io::Result<()> {
-    if let Some(temporary) = temporary {
-        match context.disk.link(temporary.path(), path) {
-            Err(error) if cannot_link(&error) => {}
-            result => return result,
-        }
-    }
-    context.disk.create_file(path, context.settings.file_mode).map(drop)
 }
 
 /// Why the directories above a ref cannot be created; `None` if the file has gone meanwhile.

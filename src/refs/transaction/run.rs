@@ -3,6 +3,7 @@
 use super::ahead::{Ahead, Placement, blank_for};
 use super::edit::{Applied, Change, RefEdit};
 use super::group::{Group, Outcome};
+use super::locking::note_locks;
 use super::prepare::Prepared;
 use super::unflushed::Unflushed;
 use crate::refs::error::RefError;
@@ -142,6 +143,8 @@ impl<'a> RefTransaction<'a> {
         }
         let blank = blank_for(self.store, ahead.iter().map(|(.., ahead)| ahead));
         let blank = blank.map_err(|error| (0, error))?;
+        let values = ahead.iter_mut().map(|(.., ahead)| ahead);
+        note_locks(self.store.context(), values, blank.as_ref());
         // Only now, with all values written, is the first lock taken.
         let mut members = Vec::with_capacity(edits.len());
         for (index, edit, ahead) in ahead {
@@ -264,7 +267,7 @@ impl<'a> Run<'a> {
         outcomes
     }
 
-    fn commit_all_of(&mut self, ahead: Vec<(usize, &'a RefEdit, Ahead)>) -> Vec<Outcome> {
+    fn commit_all_of(&mut self, mut ahead: Vec<(usize, &'a RefEdit, Ahead)>) -> Vec<Outcome> {
         let transaction = self.transaction;
         let mut outcomes = Vec::new();
         let blank = match blank_for(self.store, ahead.iter().map(|(.., ahead)| ahead)) {
@@ -274,6 +277,8 @@ impl<'a> Run<'a> {
                 return outcomes;
             }
         };
+        let values = ahead.iter_mut().map(|(.., ahead)| ahead);
+        note_locks(self.store.context(), values, blank.as_ref());
         let mut members = Vec::with_capacity(ahead.len());
         for (index, edit, ahead) in ahead {
             match Prepared::new(transaction, index, edit, ahead, blank.as_ref(), None) {

@@ -5,7 +5,7 @@ use crate::refs::error::{Doing, RefError};
 use crate::refs::lock::remove_surely;
 use crate::refs::packed_cache::PACKED_REFS_BYTES_MAX;
 use crate::refs::store::TemporaryPlace;
-use crate::repo::{Component, Disk};
+use crate::repo::{Component, Disk, DurableFile, Stat};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,14 @@ pub(super) struct Temporary {
     disk: Disk,
     path: PathBuf,
     moved: bool,
+    /// Which file it is, if locks that are names of it are to be noted.
+    identity: Option<Stat>,
 }
 
 impl Temporary {
     /// Takes charge of a file.
     pub(super) fn of(disk: &Disk, path: PathBuf) -> Self {
-        Self { disk: disk.clone(), path, moved: false }
+        Self { disk: disk.clone(), path, moved: false, identity: None }
     }
 
     /// Writes and flushes the bytes that a file of refs shall have.
@@ -37,7 +39,7 @@ impl Temporary {
         file.write_all(bytes)
             .and_then(|()| file.flush_as(Component::Reference))
             .doing("write", &temporary.path)?;
-        Ok(temporary)
+        temporary.identified(context, &file)
     }
 
     /// Creates an empty file, not to be moved anywhere.
@@ -46,7 +48,15 @@ impl Temporary {
         let file = disk
             .create_temporary(directory, place.prefix, context.settings.file_mode)
             .doing("create a file in", directory)?;
-        Ok(Self::of(disk, file.path().to_owned()))
+        Self::of(disk, file.path().to_owned()).identified(context, &file)
+    }
+
+    /// Called once nothing more is written to it.
+    fn identified(mut self, context: &RefContext, file: &DurableFile) -> Result<Self, RefError> {
+        if context.in_flight.is_recording() {
+            self.identity = Some(file.stat().doing("look at", &self.path)?);
+        }
+        Ok(self)
     }
 
     /// Gives a file a second name or, where a file can have only one, copies it.
@@ -68,6 +78,10 @@ impl Temporary {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn identity(&self) -> Option<&Stat> {
+        self.identity.as_ref()
     }
 
     /// Moves the file to `path`, in place of one that is there.
