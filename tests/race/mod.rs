@@ -8,14 +8,16 @@ use crate::support::git;
 use crate::support::local::Local;
 use crate::support::objects::{Snapshot, ZERO, pack};
 use crate::support::request::Request;
-use packhouse::repo::{Disk, FlushPolicy};
+use packhouse::model::{Limits, UnpackLimit};
+use packhouse::receive::{self, ReceiverSettings};
+use packhouse::repo::{Disk, FlushPolicy, InFlight, Recovered};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PUSHERS: usize = 20;
 
@@ -31,22 +33,39 @@ enum Receiver {
 }
 
 struct Scene {
-    _scratch: tempfile::TempDir,
+    scratch: tempfile::TempDir,
     repository: PathBuf,
     local: Local,
     first: Snapshot,
+    begun: Instant,
+    tried: AtomicUsize,
+    taken: AtomicUsize,
 }
 
 fn scene() -> Scene {
     let scratch = tempfile::tempdir().unwrap();
     let repository = git::init_bare(&scratch.path().join("r.git"));
     git::run(&repository, &["config", "receive.autogc", "false"]);
-    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    let local = with_record(&scratch.path().join("state"));
     let first = Snapshot::new("first\n", &[]);
     let request =
         Request::new().command(ZERO, &first.id(), "refs/heads/main").pack(first.pack()).bytes();
     local.push_ok(&repository, &request);
-    Scene { _scratch: scratch, repository, local, first }
+    let (tried, taken) = Default::default();
+    Scene { scratch, repository, local, first, begun: Instant::now(), tried, taken }
+}
+
+/// A receiver that notes its locks and keep files, as a server does.
+fn with_record(state_dir: &Path) -> Local {
+    let disk = Disk::new(FlushPolicy::FULL);
+    let receiver = receive::Receiver::new(ReceiverSettings {
+        disk: disk.clone(),
+        limits: Limits::default(),
+        unpack_limit: UnpackLimit::DEFAULT,
+        agent: "packhouse/test".into(),
+        state_dir: Some(state_dir.to_owned()),
+    });
+    Local { receiver: receiver.unwrap(), ..Local::new(disk) }
 }
 
 impl Scene {
@@ -78,8 +97,28 @@ impl Scene {
                     })
                 })
                 .collect();
-            running.into_iter().map(|running| running.join().unwrap()).collect()
+            let join = |running: thread::ScopedJoinHandle<'_, Answer>| running.join().unwrap();
+            let answers: Vec<Answer> = running.into_iter().map(join).collect();
+            self.tried.fetch_add(answers.len(), Ordering::Relaxed);
+            self.taken.fetch_add(taken(&answers), Ordering::Relaxed);
+            answers
         })
+    }
+
+    /// Asserts that the repository is sound and that no push has left anything, and prints what
+    /// was done.
+    fn end(self, what: &str) {
+        git::assert_sound(&self.repository);
+        let strays = strays(&self.repository);
+        assert!(strays.is_empty(), "{strays:?}");
+        let (tried, taken) = (self.tried.into_inner(), self.taken.into_inner());
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let refs = git::refs(&self.repository).lines().count();
+        println!("{what}: {tried} pushes, {taken} taken, {refs} refs at the end, {seconds:.1} s");
+        // The record names nothing any more: nothing that is there, and nothing that was.
+        drop(self.local);
+        let recovered = InFlight::recover(&Disk::default(), &self.scratch.path().join("state"));
+        assert_eq!(recovered.unwrap(), Recovered::default());
     }
 
     /// A creation of `name`, with objects of its own.
@@ -91,6 +130,24 @@ impl Scene {
     fn delete(&self, name: &str) {
         git::run(&self.repository, &["update-ref", "-d", name]);
     }
+}
+
+/// Locks, keep files and temporary files.
+fn strays(repository: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![repository.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if [".lock", ".keep"].iter().any(|end| name.ends_with(end)) || name.contains("tmp_") {
+                found.push(path);
+            } else if path.is_dir() {
+                directories.push(path);
+            }
+        }
+    }
+    found
 }
 
 fn stock_push(repository: &Path, request: &[u8]) -> Answer {
@@ -132,17 +189,22 @@ fn twenty_pushers_to_twenty_branches_are_all_taken() {
         let answers = scene.race(&requests);
         assert_eq!(taken(&answers), PUSHERS, "round {round}: {answers:?}");
     }
-    git::assert_sound(&scene.repository);
+    assert_eq!(git::refs(&scene.repository).lines().count(), rounds() * PUSHERS + 1);
+    scene.end("twenty pushers to twenty branches");
 }
 
 #[test]
 fn of_twenty_creators_of_one_branch_exactly_one_is_taken() {
-    one_creator_wins(&scene(), false);
+    let scene = scene();
+    one_creator_wins(&scene, false);
+    scene.end("twenty creators of one branch");
 }
 
 #[test]
 fn of_twenty_creators_half_through_stock_git_exactly_one_is_taken() {
-    one_creator_wins(&scene(), true);
+    let scene = scene();
+    one_creator_wins(&scene, true);
+    scene.end("twenty creators of one branch, half through stock git");
 }
 
 #[test]
@@ -151,16 +213,21 @@ fn exactly_one_creator_is_taken_beside_a_hundred_thousand_packed_refs() {
     pack_many_refs(&scene, 100_000);
     one_creator_wins(&scene, false);
     one_kind_wins(&scene, false);
+    scene.end("twenty creators beside a hundred thousand packed refs");
 }
 
 #[test]
 fn of_a_branch_and_one_below_it_exactly_one_kind_is_taken() {
-    one_kind_wins(&scene(), false);
+    let scene = scene();
+    one_kind_wins(&scene, false);
+    scene.end("a branch and those below it");
 }
 
 #[test]
 fn of_a_branch_and_one_below_it_half_through_stock_git_one_kind_is_taken() {
-    one_kind_wins(&scene(), true);
+    let scene = scene();
+    one_kind_wins(&scene, true);
+    scene.end("a branch and those below it, half through stock git");
 }
 
 #[test]
@@ -188,7 +255,7 @@ fn pushes_go_on_while_stock_git_packs_refs_and_objects() {
             assert!(refs.lines().any(|found| found == line), "{line} is lost");
         }
     }
-    git::assert_sound(&scene.repository);
+    scene.end("pushes beside git gc, repack and pack-refs");
 }
 
 fn one_creator_wins(scene: &Scene, mixed: bool) {
@@ -203,7 +270,6 @@ fn one_creator_wins(scene: &Scene, mixed: bool) {
         assert_eq!(taken(&answers), 1, "round {round}: {answers:?}");
         scene.delete("refs/heads/one");
     }
-    git::assert_sound(&scene.repository);
 }
 
 fn one_kind_wins(scene: &Scene, mixed: bool) {
@@ -233,7 +299,6 @@ fn one_kind_wins(scene: &Scene, mixed: bool) {
             scene.delete(name);
         }
     }
-    git::assert_sound(&scene.repository);
 }
 
 fn pack_many_refs(scene: &Scene, count: usize) {
@@ -256,11 +321,15 @@ fn beside_stock_git(scene: &Scene, work: impl FnOnce()) {
         for arguments in loops {
             let stop = &stop;
             scope.spawn(move || {
+                let (mut runs, mut failed) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
                     // They meet each other's locks; that is theirs to report.
-                    git::try_run(&scene.repository, arguments);
+                    let output = git::try_run(&scene.repository, arguments);
+                    runs += 1;
+                    failed += usize::from(!output.status.success());
                     thread::sleep(Duration::from_millis(5));
                 }
+                println!("git {}: {runs} runs, {failed} of them failed", arguments.join(" "));
             });
         }
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
