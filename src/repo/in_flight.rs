@@ -16,6 +16,9 @@
 //! where it could not be removed the note stays until the next start. And a record is removed only
 //! once the directories that it names are flushed: else a power loss right after the recovery could
 //! bring a name back that nothing notes any more.
+//!
+//! Whether a process lives is asked by flock(2). Where hosts share a file system and each keeps
+//! its locks to itself, nobody can tell, and no two of them may use one state directory.
 
 use super::disk::{Disk, EntryKind, Stat};
 use super::durable::DurableFile;

@@ -1,11 +1,12 @@
 //! The locks of a killed process are named in its record, at every moment at which they are there.
 
-use crate::refs::testing::{TestRepository, commit, create, delete, name, update};
+use crate::refs::testing::{TestRepository, commit, create, delete, git_command, name, update};
 use crate::refs::{Change, Expected, RefContext, RefEdit, RefStore, RefTransaction};
 use crate::repo::{Disk, FlushPolicy, InFlight, Operation, Recorder};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 
 const X: &str = "refs/heads/x";
@@ -134,6 +135,34 @@ fn every_lock_is_named_while_it_is_there_and_none_after() {
             assert_eq!(world.locks().len(), 3);
         }
     }
+}
+
+#[test]
+fn a_lock_that_git_took_since_is_left_to_git() {
+    let world = filled();
+    let lock = world.repository.path("refs/heads/x.lock");
+    let admit = |_: &[usize]| {
+        // An operator removes what looks left behind, and git comes before the next start.
+        fs::remove_file(&lock).unwrap();
+        let mut git = git_command(&world.repository.git_dir, &["update-ref", "--stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = git.stdin.take().unwrap();
+        write!(stdin, "start\nupdate {X} {}\nprepare\n", commit(2)).unwrap();
+        let mut answers = BufReader::new(git.stdout.take().unwrap()).lines();
+        assert_eq!(answers.next().unwrap().unwrap(), "start: ok");
+        assert_eq!(answers.next().unwrap().unwrap(), "prepare: ok");
+        assert_eq!(world.recovered(), [] as [&Path; 0]);
+        assert!(lock.exists());
+        drop(stdin);
+        git.wait().unwrap();
+        true
+    };
+    let edits = [update(X, commit(0), commit(1))];
+    let transaction = RefTransaction::new(&world.store).admitted_by(&admit);
+    transaction.apply_each(&edits)[0].as_ref().unwrap();
 }
 
 #[test]

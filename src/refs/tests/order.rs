@@ -266,7 +266,18 @@ fn a_weaker_policy_flushes_nothing() {
     let store = RefStore::new(RefContext { disk, ..repository.context() });
     RefTransaction::new(&store).apply_each(&[create(X, commit(0))])[0].as_ref().unwrap();
     RefTransaction::new(&store).apply_each(&[delete(X, commit(0))])[0].as_ref().unwrap();
+    // One that is taken back, too.
+    let admit = |_: &[usize]| {
+        repository.write("packed-refs", format!("{} refs/heads/y/z\n", commit(2)));
+        true
+    };
+    repository.set(X, commit(0));
+    let edits = [update(X, commit(0), commit(1)), create("refs/heads/y", commit(1))];
+    let transaction = RefTransaction::new(&store).admitted_by(&admit);
+    let (_, error) = transaction.apply_atomic(&edits).unwrap_err();
+    assert!(matches!(error, RefError::NameConflict { .. }), "{error}");
     let record = in_short(&repository, &recorder);
+    assert!(record.contains(&"rename tmp_ref refs/heads/x".to_owned()), "{record:?}");
     assert!(record.iter().all(|line| !line.starts_with("flush")), "{record:?}");
 }
 
