@@ -3,7 +3,9 @@
 
 use super::ReceiveError;
 use super::session::Session;
-use crate::model::RejectReason;
+use crate::model::{Command, ObjectId, RejectReason};
+use crate::refs::RefEdit;
+use crate::repo::{MigrateError, Migrated, loose_path};
 use crate::report::Phase;
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -29,6 +31,10 @@ impl Session<'_> {
                     }
                     self.migrated = Some(migrated);
                 }
+                Err(error @ (MigrateError::Altered { .. } | MigrateError::Replaced { .. })) => {
+                    self.refuse_altered(error);
+                    return Ok(());
+                }
                 Err(error) => {
                     self.reject_pending(&RejectReason::MigrationFailed);
                     return Err(ReceiveError::internal(Phase::Commit, "the migration", error));
@@ -36,6 +42,122 @@ impl Session<'_> {
             }
         }
         self.look_again()
+    }
+
+    /// Refuses a push whose objects were taken away or changed after they had been proved, by a
+    /// hook or by somebody else's prune. git looks for each new value only, and says so in these
+    /// words; it would go on without the objects below.
+    fn refuse_altered(&mut self, error: MigrateError) {
+        let brought = |command: &Command| {
+            let new = self.ingested.as_ref();
+            new.is_some_and(|new| new.objects.kind(&command.new).is_some())
+        };
+        let lost: Vec<bool> = self.request.commands.iter().map(brought).collect();
+        let pending = |command: &Command| command.is_pending();
+        for (at, is_lost) in lost.into_iter().enumerate() {
+            if !self.request.commands.get(at).is_some_and(pending) {
+                continue;
+            }
+            if is_lost {
+                self.refuse_absent(at);
+            }
+            self.reject(at, RejectReason::MigrationFailed);
+        }
+        self.channel.error("what was received was removed or changed before it could be stored");
+        self.server_fault.get_or_insert(ReceiveError::internal(
+            Phase::Commit,
+            "the migration",
+            error,
+        ));
+    }
+
+    fn refuse_absent(&mut self, at: usize) {
+        let Some(command) = self.request.commands.get_mut(at) else { return };
+        command.reject(RejectReason::BadPack);
+        let id = command.new;
+        self.channel.error(&format!("unpack should have generated {id}, but I can't find it!"));
+    }
+
+    /// Looks once more on the disk, right before refs move, for those of their new values that
+    /// this push brought, and refuses the refs whose values have gone: a prune beside us knows
+    /// nothing of refs that are about to be. One look at the pack, or at each loose object.
+    ///
+    /// The words are those of git's ref transaction, which looks at the same time.
+    ///
+    /// A prune that began before can still remove them after this look; see docs/DURABILITY.md.
+    pub(super) fn refuse_vanished(
+        &mut self,
+        edits: Vec<(usize, RefEdit)>,
+    ) -> Result<Vec<(usize, RefEdit)>, ReceiveError> {
+        let brought = |id: &ObjectId| {
+            self.ingested.as_ref().is_some_and(|new| new.objects.kind(id).is_some())
+        };
+        let values: BTreeSet<ObjectId> = edits
+            .iter()
+            .filter_map(|(at, _)| self.request.commands.get(*at))
+            .map(|command| command.new)
+            .filter(brought)
+            .collect();
+        let mut absent = self.not_in_place(values)?;
+        if !absent.is_empty() {
+            // Not where it was put: a repack may have put it elsewhere since.
+            let now = self.receiver.snapshot(&self.repository, self.environment())?.refreshing();
+            let mut gone = BTreeSet::new();
+            for id in absent {
+                let there = now.contains(&id).map_err(|error| {
+                    ReceiveError::internal(Phase::Commit, "looking for a new value", error)
+                })?;
+                if !there {
+                    gone.insert(id);
+                }
+            }
+            absent = gone;
+        }
+        let mut kept = Vec::with_capacity(edits.len());
+        for (at, edit) in edits {
+            let new = self.request.commands.get(at).map(|command| command.new);
+            if let Some(new) = new.filter(|new| absent.contains(new)) {
+                let name = &edit.name;
+                self.channel.error(&format!(
+                    "cannot update ref '{name}': trying to write ref '{name}' with nonexistent \
+                     object {new}"
+                ));
+                self.reject(at, RejectReason::FailedToUpdateRef);
+            } else {
+                kept.push((at, edit));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Those of the ids that are not where the migration put them.
+    fn not_in_place(&self, ids: BTreeSet<ObjectId>) -> Result<BTreeSet<ObjectId>, ReceiveError> {
+        let internal =
+            |error| ReceiveError::internal(Phase::Commit, "looking for a new value", error);
+        let nothing = Migrated::default();
+        let migrated = self.migrated.as_ref().unwrap_or(&nothing);
+        let (disk, objects_dir) = (self.repository.disk(), self.repository.objects_dir());
+        let mut packs_are_there = None;
+        let mut absent = BTreeSet::new();
+        for id in ids {
+            let is_there = if migrated.loose.binary_search(&id).is_ok() {
+                disk.stat(&loose_path(objects_dir, &id)).map_err(internal)?.is_some()
+            } else if let Some(known) = packs_are_there {
+                known
+            } else {
+                let mut all = !migrated.packs.is_empty();
+                for pack in &migrated.packs {
+                    let index = disk.stat(&pack.with_extension("idx")).map_err(internal)?;
+                    all &= index.is_some() && disk.stat(pack).map_err(internal)?.is_some();
+                }
+                packs_are_there = Some(all);
+                all
+            };
+            if !is_there {
+                absent.insert(id);
+            }
+        }
+        Ok(absent)
     }
 
     /// Lets the repository's own maintenance have the pack, now that refs lead to its objects.

@@ -22,7 +22,7 @@ impl Session<'_> {
         } else if self.order_can_be_seen()? {
             for at in 0..self.request.commands.len() {
                 if let Some(edit) = self.approve(at, &covered)? {
-                    self.apply_each(vec![(at, edit)]);
+                    self.apply_each(vec![(at, edit)])?;
                 }
             }
         } else {
@@ -30,7 +30,7 @@ impl Session<'_> {
             for at in 0..self.request.commands.len() {
                 edits.extend(self.approve(at, &covered)?.map(|edit| (at, edit)));
             }
-            self.apply_each(edits);
+            self.apply_each(edits)?;
         }
         for (at, target) in covered.into_iter().enumerate() {
             let status = target.and_then(|target| self.request.commands.get(target));
@@ -144,10 +144,11 @@ impl Session<'_> {
         Ok(Some(RefEdit { name, expected, change, message: "push".into() }))
     }
 
-    fn apply_each(&mut self, edits: Vec<(usize, RefEdit)>) {
+    fn apply_each(&mut self, edits: Vec<(usize, RefEdit)>) -> Result<(), ReceiveError> {
+        let edits = self.refuse_vanished(edits)?;
         let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
         if edits.is_empty() {
-            return;
+            return Ok(());
         }
         let results = self.transaction().apply_each(&edits);
         for (at, result) in places.into_iter().zip(results) {
@@ -159,15 +160,14 @@ impl Session<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     fn update_atomically(&mut self, covered: &[Option<usize>]) -> Result<(), ReceiveError> {
-        let mut places = Vec::new();
         let mut edits = Vec::new();
         for at in 0..self.request.commands.len() {
             if let Some(edit) = self.approve(at, covered)? {
-                places.push(at);
-                edits.push(edit);
+                edits.push((at, edit));
             }
             // The first that fails stops the loop: later `update` hooks are not run.
             let failed = |command: &Command| !command.is_pending();
@@ -176,6 +176,13 @@ impl Session<'_> {
                 return Ok(());
             }
         }
+        let wanted = edits.len();
+        let edits = self.refuse_vanished(edits)?;
+        if edits.len() < wanted {
+            self.reject_all(&RejectReason::AtomicTransactionFailed);
+            return Ok(());
+        }
+        let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
         match self.transaction().apply_atomic(&edits) {
             Ok(applied) => {
                 for (at, applied) in places.into_iter().zip(applied) {
@@ -251,7 +258,7 @@ impl Facts for Session<'_> {
     type Error = ReceiveError;
 
     fn kind(&self, id: &oid) -> Result<Option<ObjectKind>, ReceiveError> {
-        // What the push brought; it may be in the repository by now.
+        // What the push brought. That it is on the disk is asked right before the ref moves.
         if let Some(kind) = self.ingested.as_ref().and_then(|new| new.objects.kind(id)) {
             return Ok(Some(kind));
         }

@@ -6,7 +6,7 @@ use super::outcome::PushOutcome;
 use super::settings::PushSettings;
 use super::worktrees::CheckedOut;
 use super::{ReceiveError, Receiver, Surplus, policy};
-use crate::hooks::Hooks;
+use crate::hooks::{Hook, Hooks};
 use crate::ingest::Ingested;
 use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
 use crate::refs::RefStore;
@@ -185,6 +185,12 @@ impl<'a> Session<'a> {
 
     /// Runs `pre-receive`; false if it said no.
     pub(super) fn run_pre_receive(&mut self) -> Result<bool, ReceiveError> {
+        let internal =
+            |error| ReceiveError::internal(Phase::Commit, "running 'pre-receive'", error);
+        let hook = self.hooks.find("pre-receive").map_err(internal)?;
+        if let (Some(Hook::Executable(_)), Some(quarantine)) = (hook, &mut self.quarantine) {
+            quarantine.seal().map_err(internal)?;
+        }
         let variables = self.quarantine.as_ref().map(Quarantine::environment);
         let variables = variables.iter().flat_map(Environment::iter);
         let variables =
@@ -196,7 +202,7 @@ impl<'a> Session<'a> {
             variables,
             &self.request.push_options,
         )
-        .map_err(|error| ReceiveError::internal(Phase::Commit, "running 'pre-receive'", error))?;
+        .map_err(internal)?;
         if !accepted {
             // A hook that was made to end has declined nothing.
             self.stop_if_asked()?;

@@ -5,6 +5,7 @@
 //! reads.
 
 use super::flush_policy::FlushPolicy;
+use super::leftovers::Leftovers;
 use super::recorder::Recorder;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -26,6 +27,7 @@ pub struct Disk {
 pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) leftovers: Leftovers,
     unhealthy: AtomicBool,
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Counters {
     pub(super) renames: AtomicU64,
     pub(super) links: AtomicU64,
     pub(super) removes: AtomicU64,
-    listings: AtomicU64,
+    pub(super) listings: AtomicU64,
     opens: AtomicU64,
     pub(super) stats: AtomicU64,
 }

@@ -344,20 +344,6 @@ impl Disk {
         Ok(was_there)
     }
 
-    /// Removes a directory with all that is in it, following no symbolic link.
-    pub fn remove_tree(&self, path: &Path) -> io::Result<()> {
-        let Some(entries) = absent_is_none(self.list(path))? else { return Ok(()) };
-        for entry in entries {
-            let below = path.join(&entry.name);
-            if entry.kind == super::EntryKind::Directory {
-                self.remove_tree(&below)?;
-            } else {
-                self.unlink(&below)?;
-            }
-        }
-        self.remove_directory(path).map(drop)
-    }
-
     /// Gives a file or directory these permission bits, whatever the umask.
     pub fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         self.admit(false)?;
@@ -388,11 +374,11 @@ impl Disk {
         Ok(())
     }
 
-    fn admit(&self, removes: bool) -> io::Result<()> {
+    pub(super) fn admit(&self, removes: bool) -> io::Result<()> {
         self.shared.recorder.as_ref().map_or(Ok(()), |recorder| recorder.admit(removes))
     }
 
-    fn record(&self, operation: impl FnOnce() -> Operation) {
+    pub(super) fn record(&self, operation: impl FnOnce() -> Operation) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(operation());
         }

@@ -12,6 +12,7 @@
 //! abandoned, and some of what is abandoned stays.
 
 use super::disk::{Disk, Stat};
+use super::held_directory::FileIdentity;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
@@ -20,8 +21,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct PathLock {
     file: File,
-    device: u64,
-    inode: u64,
+    identity: FileIdentity,
     /// False where the file system has no such locks.
     is_held: bool,
 }
@@ -90,8 +90,17 @@ impl PathLock {
     /// Whether `path` names what is locked.
     pub fn is_at(&self, disk: &Disk, path: &Path) -> io::Result<bool> {
         let found = disk.stat(path)?;
-        Ok(found
-            .is_some_and(|Stat { device, inode, .. }| (device, inode) == (self.device, self.inode)))
+        Ok(found.is_some_and(|stat| self.is_of(&stat)))
+    }
+
+    /// Whether what was looked at is what is locked.
+    pub(super) fn is_of(&self, stat: &Stat) -> bool {
+        FileIdentity { device: stat.device, inode: stat.inode } == self.identity
+    }
+
+    /// Which file or directory is locked.
+    pub(super) fn identity(&self) -> FileIdentity {
+        self.identity
     }
 
     fn take(
@@ -114,7 +123,7 @@ impl PathLock {
     fn open(disk: &Disk, path: &Path) -> io::Result<Option<Self>> {
         let Some(file) = super::disk::absent_is_none(disk.open(path))? else { return Ok(None) };
         let Stat { device, inode, .. } = file.metadata()?.into();
-        Ok(Some(Self { file, device, inode, is_held: false }))
+        Ok(Some(Self { file, identity: FileIdentity { device, inode }, is_held: false }))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::descriptors::Descriptors;
 use super::error::SnapshotError;
-use super::index_file::{Unreadable, is_gone};
+use super::index_file::is_gone;
 use super::object_snapshot::ObjectSnapshot;
-use super::pack_list::{PackList, Surroundings};
+use super::pack_list::{PackList, Surroundings, Updated};
 use crate::model::HashKind;
 use crate::repo::{Disk, Stamp};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Remembers the pack indexes of objects directories, for all pushes of a process. Clones share
 /// what they remember.
@@ -87,8 +87,13 @@ const INDEXES_OPEN_MAX: usize = 256;
 /// By default, all directories together may take this many times what one may.
 const DIRECTORIES_AT_FULL_SIZE: u64 = 8;
 
-/// Listings of a directory that changes while it is listed or read.
-const LISTINGS_MAX: u32 = 6;
+/// LIMIT: how long a directory is listed again because packs vanish. A repack removes a thousand
+/// packs in less on a disk at rest.
+const LISTING_TIME_MAX: Duration = Duration::from_secs(5);
+/// Listings of a directory at rest that may name an index which is not there.
+const ABSENT_TIMES_MAX: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// Bytes that a directory without packs counts for.
 const BYTES_OF_A_DIRECTORY: u64 = 1 << 10;
@@ -219,8 +224,16 @@ impl SnapshotCache {
 
     /// Lists `objects/pack` and reads what is new in it.
     ///
-    /// Again, if it changes meanwhile: a listing that overlaps a repack may have neither the old
-    /// packs nor the new one.
+    /// Again, as long as packs go meanwhile: a listing that overlaps a repack may have neither the
+    /// old packs nor the new one. A repack puts the new pack there before it removes the first old
+    /// one, so a listing that began after one had gone has the new one. Packs that only come are no
+    /// reason. What was read stays read.
+    ///
+    /// What is in one listing after the other and never there, such as a link that leads nowhere,
+    /// has not vanished: that is an error.
+    ///
+    /// It ends after [`LISTING_TIME_MAX`] with what is there then: an object that is found nowhere
+    /// is a miss, for which the push may look again, and no reason to fail all pushes.
     fn list(
         &self,
         state: &mut State,
@@ -229,8 +242,12 @@ impl SnapshotCache {
         hash: HashKind,
     ) -> Result<(), SnapshotError> {
         let around = self.around(directory, hash);
-        let mut gone = directory.to_owned();
-        for attempt in 1..=LISTINGS_MAX {
+        let began = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        // What was there before, to tell whether anything has gone since.
+        let mut is_known = state.listed_at.is_some();
+        let (mut absent, mut times_absent) = (None, 0);
+        loop {
             let (now, listed_at) = (SystemTime::now(), Instant::now());
             let listing = match around.disk.list(directory) {
                 Ok(listing) => listing,
@@ -238,28 +255,31 @@ impl SnapshotCache {
                 Err(error) => return Err(SnapshotError::io(directory, error)),
             };
             let stamp_after = self.stamp(directory)?;
-            if stamp_after != stamp && attempt < LISTINGS_MAX {
-                stamp = stamp_after;
-                continue;
-            }
-            match state.packs.update(&around, &listing) {
-                Ok(packs) => {
-                    self.close_unlisted(&state.packs, &packs);
-                    state.packs = Arc::new(packs);
-                    state.stamp =
-                        stamp.filter(|stamp| Some(*stamp) == stamp_after && stamp.is_settled(now));
-                    state.listed_at = Some(listed_at);
-                    return Ok(());
+            let is_quiet = stamp_after == stamp;
+            let Updated { list, vanished, has_lost } = state.packs.update(&around, &listing)?;
+            self.close_unlisted(&state.packs, &list);
+            state.packs = Arc::new(list);
+            state.listed_at = Some(listed_at);
+            let is_whole = vanished.is_none() && (is_quiet || is_known && !has_lost);
+            if is_whole || began.elapsed() >= LISTING_TIME_MAX {
+                if let Some(path) = vanished.filter(|_| !is_whole) {
+                    let path = path.display().to_string();
+                    tracing::warn!(path, "packs still vanish; going on with those that are there");
                 }
-                Err(Unreadable::Gone(path)) => {
-                    gone = path;
-                    stamp = self.stamp(directory)?;
-                }
-                Err(Unreadable::Error(error)) => return Err(error),
+                let is_proof = is_whole && is_quiet;
+                state.stamp = stamp.filter(|stamp| is_proof && stamp.is_settled(now));
+                return Ok(());
             }
+            times_absent = if is_quiet && absent == vanished { times_absent + 1 } else { 0 };
+            absent = vanished;
+            if let (Some(path), ABSENT_TIMES_MAX..) = (&absent, times_absent) {
+                return Err(SnapshotError::io(path, io::ErrorKind::NotFound.into()));
+            }
+            is_known = true;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            stamp = self.stamp(directory)?;
         }
-        let message = format!("packs vanished after each of {LISTINGS_MAX} listings");
-        Err(SnapshotError::io(&gone, io::Error::new(io::ErrorKind::NotFound, message)))
     }
 
     fn stamp(&self, directory: &Path) -> Result<Option<Stamp>, SnapshotError> {

@@ -57,8 +57,8 @@ struct Shared {
     resolve: Option<Arc<ResolveSources>>,
     /// The directories now: from before the refresh or from after it.
     view: RwLock<Arc<View>>,
-    /// Whether the one refresh has happened. Locked while it does.
-    has_refreshed: Mutex<bool>,
+    /// How often the view was made new. Locked while it is.
+    refreshes: Mutex<u32>,
     read_state: ReadState,
 }
 
@@ -83,7 +83,7 @@ impl ObjectSnapshot {
             sources,
             resolve,
             view: RwLock::new(Arc::new(view)),
-            has_refreshed: Mutex::new(false),
+            refreshes: Mutex::default(),
             read_state: ReadState::default(),
         };
         Ok(Self { shared: Arc::new(shared), quarantine: None, refreshes_on_miss: false })
@@ -308,8 +308,8 @@ impl ObjectSnapshot {
         })
     }
 
-    /// Looks for an object, and once more after the refresh if there is reason for it: a miss
-    /// that shall not be final yet, or a copy that was there and is not what it was.
+    /// Looks for an object, and once more after a refresh if there is reason for it: a miss that
+    /// shall not be final yet, or a copy that was there and is not what it was.
     fn look<T>(
         &self,
         id: &ObjectId,
@@ -331,7 +331,7 @@ impl ObjectSnapshot {
                 Attempt::Nothing { is_stale, damage } => (is_stale, damage),
             };
             let has_reason = is_stale || damage.is_some() || self.refreshes_on_miss;
-            if !(has_reason && self.refresh(&view, id)?) {
+            if !(has_reason && self.refresh(&view, id, is_stale)?) {
                 return damage.map_or(Ok(None), Err);
             }
         }
@@ -342,12 +342,23 @@ impl ObjectSnapshot {
     }
 
     /// Sees to it that there is a newer view than `seen`; false if there cannot be one.
-    fn refresh(&self, seen: &Arc<View>, id: &ObjectId) -> Result<bool, SnapshotError> {
+    ///
+    /// There is one refresh for misses. That a copy is not where it was is proof of a repack, and
+    /// a reason of its own each time: repacks may follow each other while a push runs.
+    fn refresh(
+        &self,
+        seen: &Arc<View>,
+        id: &ObjectId,
+        is_stale: bool,
+    ) -> Result<bool, SnapshotError> {
         let asked = Instant::now();
         let shared = &*self.shared;
-        let mut has_refreshed = shared.has_refreshed.lock().unwrap_or_else(PoisonError::into_inner);
-        if *has_refreshed {
-            return Ok(!Arc::ptr_eq(seen, &self.view()));
+        let mut refreshes = shared.refreshes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(seen, &self.view()) {
+            return Ok(true);
+        }
+        if *refreshes >= if is_stale { REFRESHES_MAX } else { 1 } {
+            return Ok(false);
         }
         tracing::debug!(%id, "refreshing the object snapshot");
         let sources = match &shared.resolve {
@@ -359,17 +370,20 @@ impl ObjectSnapshot {
         let freshness = Freshness::ListedSince(asked);
         let view = View::new(&shared.cache, &sources, shared.hash, freshness)?;
         *shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
-        *has_refreshed = true;
+        *refreshes += 1;
         Ok(true)
     }
 }
+
+/// LIMIT: refreshes of one push because of copies that are not where they were.
+const REFRESHES_MAX: u32 = 16;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("hash", &self.hash)
             .field("sources", &self.sources)
-            .field("has_refreshed", &self.has_refreshed)
+            .field("refreshes", &self.refreshes)
             .finish_non_exhaustive()
     }
 }

@@ -15,6 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +58,17 @@ pub(super) struct Surroundings<'a> {
     pub(super) bytes_max: u64,
     /// The open files of indexes that are searched where they lie.
     pub(super) open: &'a Descriptors<File>,
+}
+
+/// What a listing made of a list.
+#[derive(Debug)]
+pub(super) struct Updated {
+    /// The list.
+    pub(super) list: PackList,
+    /// Something that was listed and had gone when it was looked at.
+    pub(super) vanished: Option<PathBuf>,
+    /// Whether a pack of the list before is not in the listing.
+    pub(super) has_lost: bool,
 }
 
 /// An object in a pack.
@@ -106,47 +118,111 @@ impl PackList {
     }
 
     /// The list that a new listing gives. Reads the indexes that are not in this one.
+    ///
+    /// What has gone since the listing is left out, and told: a repack removes packs one by one,
+    /// and whoever waited for a listing of which nothing vanishes might wait for all of it.
     pub(super) fn update(
         &self,
         around: &Surroundings<'_>,
         listing: &[DirectoryEntry],
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Updated, SnapshotError> {
         let names = Names::of(listing);
-        let multi = self.look_at_multi(around, &names)?;
-        match (self.compose(around, &names, multi.clone()), multi) {
+        let mut vanished = None;
+        let multi = self.look_at_multi(around, &names).or_else(|fault| match fault {
+            Unreadable::Gone(path) => {
+                vanished = Some(path);
+                Ok(None)
+            }
+            Unreadable::Error(error) => Err(error),
+        })?;
+        let composed = self.compose(around, &names, multi.clone(), &mut vanished);
+        let composed = match (composed, multi) {
             (
                 Err(Unreadable::Error(SnapshotError::CorruptIndex { path, source })),
                 Some(Multi::Read { file, .. }),
             ) if path == file.path() => {
                 let ignored = ignore_multi(file.identity(), &path, source);
-                self.compose(around, &names, Some(ignored))
+                self.compose(around, &names, Some(ignored), &mut vanished)
             }
-            (result, _) => result,
-        }
+            (Err(Unreadable::Gone(path)), Some(_)) => {
+                vanished = Some(path);
+                self.compose(around, &names, None, &mut vanished)
+            }
+            (composed, _) => composed,
+        };
+        let list = composed.map_err(|fault| match fault {
+            Unreadable::Gone(path) => SnapshotError::io(&path, io::ErrorKind::NotFound.into()),
+            Unreadable::Error(error) => error,
+        })?;
+        Ok(Updated { has_lost: self.has_lost(&names), list, vanished })
     }
 
-    /// The list of what is there, given what is known of the multi-pack-index.
+    /// Whether a pack of this list is not in a listing.
+    fn has_lost(&self, names: &Names) -> bool {
+        let covered = match &self.multi {
+            Some(Multi::Read { packs, .. }) => Some(packs.iter()),
+            _ => None,
+        };
+        let named = self.indexes.keys().map(|name| &**name).filter(|name| *name != MULTI_KEY);
+        named
+            .chain(covered.into_iter().flatten().map(OsString::as_os_str))
+            .any(|name| !names.packs.contains(name))
+    }
+
+    /// The list of what is there, given what is known of the multi-pack-index. Packs that have
+    /// gone meanwhile are left out; if the multi-pack-index has, there is no list.
     fn compose(
         &self,
         around: &Surroundings<'_>,
         names: &Names,
         multi: Option<Multi>,
+        vanished: &mut Option<PathBuf>,
     ) -> Result<Self, Unreadable> {
         let usable = multi.as_ref().filter(|multi| multi.is_usable(names));
-        let mut wanted = self.look_at_indexes(around, names, usable)?;
+        let mut wanted = self.look_at_indexes(around, names, usable, vanished)?;
         if let Some(Multi::Read { file, .. }) = usable {
             wanted.push((Arc::from(OsStr::new(MULTI_KEY)), Arc::clone(file)));
         }
-        let indexes = choose(wanted, around.bytes_max);
+        let mut indexes = choose(wanted, around.bytes_max);
+        let loaded = self.load_new(around, &mut indexes, vanished)?;
         let (before, after) = (in_memory(&self.indexes), in_memory(&indexes));
         let gone = before.iter().filter(|(number, _)| !after.contains_key(number));
         let gone = gone.flat_map(|(_, file)| file.packs().iter().map(|pack| pack.number));
         let mut runs = without(&self.runs, &gone.collect());
-        let new = after.iter().filter(|(number, _)| !before.contains_key(number));
-        run::add(&mut runs, new.map(|(_, file)| load(around, file)).collect::<Result<_, _>>()?);
+        run::add(&mut runs, loaded);
         let on_disk = indexes.values().filter(|listed| !listed.in_memory);
         let on_disk = on_disk.map(|listed| Arc::clone(&listed.file)).collect();
         Ok(Self { indexes, multi, runs, on_disk })
+    }
+
+    /// Reads the indexes that are to be in memory and are not yet. Those that have gone are taken
+    /// out.
+    fn load_new(
+        &self,
+        around: &Surroundings<'_>,
+        indexes: &mut HashMap<Arc<OsStr>, Listed>,
+        vanished: &mut Option<PathBuf>,
+    ) -> Result<Vec<Run>, Unreadable> {
+        let before = in_memory(&self.indexes);
+        let mut loaded = Vec::new();
+        let mut gone = Vec::new();
+        for (name, listed) in indexes.iter().filter(|(_, listed)| listed.in_memory) {
+            if before.contains_key(&listed.file.number()) {
+                continue;
+            }
+            match load(around, &listed.file) {
+                Ok(run) => loaded.push(run),
+                Err(Unreadable::Gone(path)) if **name != *MULTI_KEY => {
+                    *vanished = Some(path);
+                    gone.push(Arc::clone(name));
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        for name in gone {
+            indexes.remove(&name);
+        }
+        Ok(loaded)
     }
 
     /// This list with a pack of our own, whose index is `bytes`. `None` if nothing is to be
@@ -229,25 +305,33 @@ impl PackList {
     }
 
     /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know, and new
-    /// ones that have not been opened yet.
+    /// ones that have not been opened yet. Those that have gone are left out.
     fn look_at_indexes(
         &self,
         around: &Surroundings<'_>,
         names: &Names,
         covered: Option<&Multi>,
+        vanished: &mut Option<PathBuf>,
     ) -> Result<Vec<Named>, Unreadable> {
         let uncovered =
             names.indexes.iter().filter(|stem| !covered.is_some_and(|multi| multi.covers(stem)));
-        uncovered
-            .map(|stem| {
-                let identity = look_at(around.disk, &with_ending(around.directory, stem, ".idx"))?;
-                let known = self.indexes.get_key_value(&**stem);
-                Ok(match known.filter(|(_, listed)| listed.file.identity() == identity) {
-                    Some((name, listed)) => (Arc::clone(name), Arc::clone(&listed.file)),
-                    None => (Arc::from(stem.as_os_str()), new_index(around, stem, identity).into()),
-                })
-            })
-            .collect()
+        let mut found = Vec::with_capacity(names.indexes.len());
+        for stem in uncovered {
+            let identity =
+                match look_at(around.disk, &with_ending(around.directory, stem, ".idx")) {
+                    Err(Unreadable::Gone(path)) => {
+                        *vanished = Some(path);
+                        continue;
+                    }
+                    looked => looked?,
+                };
+            let known = self.indexes.get_key_value(&**stem);
+            found.push(match known.filter(|(_, listed)| listed.file.identity() == identity) {
+                Some((name, listed)) => (Arc::clone(name), Arc::clone(&listed.file)),
+                None => (Arc::from(stem.as_os_str()), new_index(around, stem, identity).into()),
+            });
+        }
+        Ok(found)
     }
 }
 
@@ -358,7 +442,7 @@ fn with_ending(directory: &Path, stem: &OsStr, ending: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// What a listed file is. One that is not there any more makes the listing worthless.
+/// What a listed file is.
 fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
     match disk.stat(path) {
         Ok(Some(stat)) => Ok(Identity::of(&stat)),
@@ -367,7 +451,7 @@ fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
     }
 }
 
-fn unreadable(path: &Path, error: std::io::Error) -> Unreadable {
+fn unreadable(path: &Path, error: io::Error) -> Unreadable {
     if is_gone(&error) {
         Unreadable::Gone(path.to_owned())
     } else {

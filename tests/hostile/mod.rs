@@ -4,6 +4,7 @@
 mod deltas;
 mod memory;
 mod packs;
+mod quarantine;
 mod requests;
 mod store;
 

@@ -8,8 +8,9 @@ use super::super::path_lock::PathLock;
 use super::super::quoted_path;
 use super::super::repository::Repository;
 use super::migrate::{self, MigrateError, Migrated};
+use super::received::Received;
 use crate::model::oid;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,37 +23,40 @@ use std::path::{Path, PathBuf};
 pub struct Quarantine {
     repository: Repository,
     path: PathBuf,
-    /// Files that were written here and are still open, so that they are flushed through the
-    /// descriptor that wrote them.
-    open_files: HashMap<PathBuf, DurableFile>,
+    received: Received,
     /// Directories below `path` that this value has made.
     directories: HashSet<PathBuf>,
     is_removed: bool,
-    /// Held while alive. There is none where the file system locks no directories, as with NFS:
-    /// the sweep goes by age there.
-    _lock: Option<PathLock>,
+    /// Held while alive, and what tells this directory from any other that may get its path.
+    /// Where the file system locks no directories, as with NFS, the sweep goes by age.
+    lock: PathLock,
 }
 
 impl Quarantine {
     /// Makes an empty quarantine in the repository's directory of objects.
     pub fn create(repository: &Repository) -> io::Result<Self> {
         let disk = repository.disk();
+        disk.remove_leftovers();
         for _ in 0..ATTEMPTS_MAX {
             let path =
                 disk.create_temporary_directory(repository.objects_dir(), OWN_PREFIX, 0o700)?;
             let lock = match PathLock::exclusive(disk, &path) {
-                Ok(Some(lock)) => Some(lock),
+                Ok(Some(lock)) => lock,
                 // A sweep saw the directory before it was locked, and took it away.
                 Ok(None) => continue,
-                Err(_) => None,
+                Err(error) => {
+                    // It is empty. What cannot be removed is left to the sweep.
+                    let _ = disk.remove_directory(&path);
+                    return Err(error);
+                }
             };
             return Ok(Self {
                 repository: repository.clone(),
                 path,
-                open_files: HashMap::new(),
+                received: Received::default(),
                 directories: HashSet::new(),
                 is_removed: false,
-                _lock: lock,
+                lock,
             });
         }
         Err(io::Error::other("quarantine keeps vanishing"))
@@ -79,12 +83,17 @@ impl Quarantine {
         Ok(path)
     }
 
-    /// Keeps a file that was written here open until it is flushed, under the path it has now.
-    /// Files beyond a few hundred are closed and opened again for that.
+    /// Takes a file that was received, under the path it has now: it must be here, unchanged, when
+    /// the quarantine is migrated, and is kept open until it is flushed. Files beyond a few
+    /// hundred are closed and opened again for that.
     pub fn adopt(&mut self, file: DurableFile, path: PathBuf) {
-        if self.open_files.len() < OPEN_FILES_MAX {
-            self.open_files.insert(path, file);
-        }
+        self.received.adopt(file, path);
+    }
+
+    /// To be called before a hook is let at the quarantine: from now on a change to a file that was
+    /// received is noticed, not only its removal.
+    pub fn seal(&mut self) -> io::Result<()> {
+        self.received.seal()
     }
 
     /// What a hook, or a git run by one, must find in its environment to see the quarantined
@@ -112,16 +121,20 @@ impl Quarantine {
     /// then flushes the directories, each once. Every pack gets a keep file, which goes with the
     /// guard in the result.
     ///
-    /// After an error some of it may have been moved: nothing refers to it yet.
+    /// Nothing is moved if anything that was [adopted](Self::adopt) has been removed or changed
+    /// meanwhile ([`MigrateError::Altered`]). After any other error some of it may have been moved:
+    /// nothing refers to it yet.
     pub fn migrate(mut self, keeps: &KeepRegistry) -> Result<Migrated, MigrateError> {
-        let open_files = std::mem::take(&mut self.open_files);
-        let migrated = migrate::run(&self.repository, &self.path, open_files, keeps)?;
+        let received = std::mem::take(&mut self.received);
+        let area = migrate::Area { path: &self.path, identity: self.lock.identity() };
+        let migrated = migrate::run(&self.repository, area, received, keeps)?;
         // What cannot be removed has no effect, and the sweep finds it.
         let _ = self.remove();
         Ok(migrated)
     }
 
-    /// Removes the quarantine with all that is in it.
+    /// Removes the quarantine with all that is in it. What cannot be removed now is removed when
+    /// the next quarantine is made, or with [`Disk::remove_leftovers`](super::super::Disk).
     pub fn discard(mut self) -> io::Result<()> {
         self.remove()
     }
@@ -139,17 +152,17 @@ impl Quarantine {
     }
 
     fn remove(&mut self) -> io::Result<()> {
-        self.open_files.clear();
+        self.received.close();
         if std::mem::replace(&mut self.is_removed, true) {
             return Ok(());
         }
-        self.repository.disk().remove_tree(&self.path)
+        self.repository.disk().remove_now_or_later(&self.path, self.lock.identity())
     }
 }
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
-        // The sweep finds what cannot be removed.
+        // What cannot be removed now is tried again.
         let _ = self.remove();
     }
 }
@@ -159,5 +172,3 @@ impl Drop for Quarantine {
 pub(in crate::repo) const OWN_PREFIX: &str = "tmp_objdir-incoming-packhouse-";
 
 const ATTEMPTS_MAX: u32 = 10;
-/// Files kept open by one quarantine.
-const OPEN_FILES_MAX: usize = 256;

@@ -1,7 +1,8 @@
 //! What lies in a quarantine.
 
-use super::super::disk::{Disk, EntryKind, absent_is_none};
+use super::super::disk::{Disk, EntryKind};
 use super::super::flush_policy::Component;
+use super::super::held_directory::HeldDirectory;
 use crate::model::{HashKind, ObjectId};
 use std::ffi::OsStr;
 use std::io;
@@ -57,17 +58,27 @@ impl PackRole {
 }
 
 impl Contents {
-    /// Lists a quarantine.
-    pub(super) fn list(disk: &Disk, quarantine: &Path, hash: HashKind) -> io::Result<Self> {
+    /// Lists a quarantine, following no symbolic link.
+    pub(super) fn list(
+        disk: &Disk,
+        quarantine: &HeldDirectory,
+        hash: HashKind,
+    ) -> io::Result<Self> {
         let mut contents = Self::default();
-        for entry in disk.list(quarantine)? {
-            let path = quarantine.join(&entry.name);
+        for entry in quarantine.list(disk)? {
+            let path = quarantine.path().join(&entry.name);
             let name = entry.name.as_bytes();
             let is_fan_out = name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit);
-            match entry.kind {
-                EntryKind::Directory if is_fan_out => contents.list_loose(disk, &path, hash)?,
-                EntryKind::Directory if name == b"pack" => contents.list_packs(disk, &path)?,
-                _ => contents.left.push(path),
+            let is_pack = name == b"pack";
+            if entry.kind != EntryKind::Directory || !(is_fan_out || is_pack) {
+                contents.left.push(path);
+                continue;
+            }
+            let Some(below) = quarantine.below(&entry.name)? else { continue };
+            if is_pack {
+                contents.list_packs(disk, &below)?;
+            } else {
+                contents.list_loose(disk, &below, hash)?;
             }
         }
         contents.loose.sort();
@@ -75,10 +86,15 @@ impl Contents {
         Ok(contents)
     }
 
-    fn list_loose(&mut self, disk: &Disk, fan_out: &Path, hash: HashKind) -> io::Result<()> {
-        let prefix = fan_out.file_name().unwrap_or_default().as_bytes();
-        for entry in absent_is_none(disk.list(fan_out))?.unwrap_or_default() {
-            let path = fan_out.join(&entry.name);
+    fn list_loose(
+        &mut self,
+        disk: &Disk,
+        fan_out: &HeldDirectory,
+        hash: HashKind,
+    ) -> io::Result<()> {
+        let prefix = fan_out.path().file_name().unwrap_or_default().as_bytes();
+        for entry in fan_out.list(disk)? {
+            let path = fan_out.path().join(&entry.name);
             let hex = [prefix, entry.name.as_bytes()].concat();
             match ObjectId::from_hex(&hex) {
                 Ok(id) if entry.kind == EntryKind::File && id.kind() == hash => {
@@ -90,9 +106,9 @@ impl Contents {
         Ok(())
     }
 
-    fn list_packs(&mut self, disk: &Disk, directory: &Path) -> io::Result<()> {
-        for entry in absent_is_none(disk.list(directory))?.unwrap_or_default() {
-            let path = directory.join(&entry.name);
+    fn list_packs(&mut self, disk: &Disk, directory: &HeldDirectory) -> io::Result<()> {
+        for entry in directory.list(disk)? {
+            let path = directory.path().join(&entry.name);
             // Temporary files begin with `tmp_` or a dot; whatever belongs to a pack with `pack-`.
             if entry.kind == EntryKind::File && entry.name.as_bytes().starts_with(b"pack-") {
                 self.packs.push(PackFile { role: PackRole::of(&entry.name), path });
@@ -134,7 +150,8 @@ mod tests {
             fs::write(path.join(file), b"").unwrap();
         }
         std::os::unix::fs::symlink("/etc/passwd", path.join("pack/pack-2.pack")).unwrap();
-        let contents = Contents::list(&Disk::default(), path, HashKind::Sha1).unwrap();
+        let directory = HeldDirectory::open(path).unwrap().unwrap();
+        let contents = Contents::list(&Disk::default(), &directory, HashKind::Sha1).unwrap();
         let [(found, _)] = &contents.loose[..] else { panic!("{contents:?}") };
         assert_eq!(found.to_string(), id);
         let names: Vec<_> =

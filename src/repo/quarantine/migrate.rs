@@ -2,15 +2,16 @@
 
 use super::super::change_set::ChangeSet;
 use super::super::disk::Disk;
-use super::super::durable::DurableFile;
 use super::super::flush_policy::Component;
+use super::super::held_directory::{FileIdentity, HeldDirectory};
 use super::super::keep::{self, KeepGuard, KeepRegistry};
 use super::super::loose::{LooseComparison, LooseError, compare_loose, loose_path};
 use super::super::repository::Repository;
 use super::contents::{Contents, PackFile, PackRole};
 use super::packs::{self, PackComparison};
+use super::received::Received;
 use crate::model::ObjectId;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,24 @@ pub struct Migrated {
 /// Why objects were not migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
+    /// What was received is no longer there as it was. Nothing was moved.
+    #[error(
+        "{} of {received} received files were removed or changed in quarantine, such as '{}'",
+        altered.len(),
+        altered.first().map(|path| path.display().to_string()).unwrap_or_default()
+    )]
+    Altered {
+        /// The files.
+        altered: Vec<PathBuf>,
+        /// How many were received.
+        received: usize,
+    },
+    /// The quarantine was moved away, and something else has its path. Nothing was moved.
+    #[error("'{}' is not the quarantine it was", path.display())]
+    Replaced {
+        /// The path.
+        path: PathBuf,
+    },
     /// A sound object of that id is there, with other content.
     #[error("object {id} is there with other content")]
     LooseCollision {
@@ -65,28 +84,56 @@ pub enum MigrateError {
     },
 }
 
-/// Flushes and moves whatever lies in `quarantine`.
+/// The directory of a quarantine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area<'a> {
+    pub(super) path: &'a Path,
+    pub(super) identity: FileIdentity,
+}
+
+/// Flushes and moves whatever lies in the quarantine, if all that was received is there as it was.
 pub(super) fn run(
     repository: &Repository,
-    quarantine: &Path,
-    open_files: HashMap<PathBuf, DurableFile>,
+    area: Area<'_>,
+    received: Received,
     keeps: &KeepRegistry,
 ) -> Result<Migrated, MigrateError> {
+    let quarantine = area.path;
     let on_disk = |source| MigrateError::Disk { path: quarantine.to_owned(), source };
     let disk = repository.disk();
-    let contents = Contents::list(disk, quarantine, repository.hash()).map_err(on_disk)?;
-    let mut migration = Migration { repository, disk, contents, open_files };
+    let contents = list(repository, area)?;
+    let altered = received.altered(disk, &contents).map_err(on_disk)?;
+    if !altered.is_empty() {
+        return Err(MigrateError::Altered { altered, received: received.len() });
+    }
+    let mut migration = Migration { repository, disk, contents, received };
     migration.refuse_collisions(quarantine)?;
     migration.write_keeps().map_err(on_disk)?;
     migration.flush().map_err(on_disk)?;
     migration.rename(keeps).map_err(on_disk)
 }
 
+/// Lists the quarantine itself, never what else has got its path.
+fn list(repository: &Repository, area: Area<'_>) -> Result<Contents, MigrateError> {
+    let on_disk = |source| MigrateError::Disk { path: area.path.to_owned(), source };
+    let replaced = || MigrateError::Replaced { path: area.path.to_owned() };
+    match HeldDirectory::open(area.path) {
+        Ok(Some(directory)) if directory.identity() == area.identity => {
+            Contents::list(repository.disk(), &directory, repository.hash()).map_err(on_disk)
+        }
+        // Removed, as by `git prune`: that is as good as empty.
+        Ok(None) => Ok(Contents::default()),
+        Ok(Some(_)) => Err(replaced()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(replaced()),
+        Err(error) => Err(on_disk(error)),
+    }
+}
+
 struct Migration<'a> {
     repository: &'a Repository,
     disk: &'a Disk,
     contents: Contents,
-    open_files: HashMap<PathBuf, DurableFile>,
+    received: Received,
 }
 
 impl Migration<'_> {
@@ -130,7 +177,7 @@ impl Migration<'_> {
         for path in keeps {
             let mut file = self.disk.create_file(&path, 0o600)?;
             file.write_all(keep::message().as_bytes())?;
-            self.open_files.insert(path.clone(), file);
+            self.received.adopt(file, path.clone());
             self.contents.packs.push(PackFile { role: PackRole::Keep, path });
         }
         self.contents.packs.sort();
@@ -143,7 +190,7 @@ impl Migration<'_> {
         let loose = self.contents.loose.iter().map(|(_, path)| (path, Component::LooseObject));
         let packs = self.contents.packs.iter().map(|file| (&file.path, file.role.component()));
         for (path, component) in loose.chain(packs) {
-            let file = match self.open_files.remove(path) {
+            let file = match self.received.take(path) {
                 Some(file) => file,
                 None if !self.disk.policy().flushes(component) => continue,
                 None => self.disk.open_to_flush(path)?,
@@ -377,6 +424,80 @@ mod tests {
         let [Operation::RemoveDirectory { .. }] = &world.operations_since(before)[..] else {
             panic!("{:?}", world.recorder.operations());
         };
+    }
+
+    #[test]
+    fn what_was_removed_or_changed_in_quarantine_stops_the_migration() {
+        let pack = TestPack::of(&["one", "two"]);
+        let truncated = |path: &Path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+            fs::write(path, b"").unwrap();
+        };
+        let removed = |path: &Path| fs::remove_file(path).unwrap();
+        let changes: [(bool, &dyn Fn(&Path)); 3] =
+            [(false, &removed), (true, &removed), (true, &truncated)];
+        for (seals, change) in changes {
+            for file in 0..4 {
+                let world = World::new();
+                let before = world.objects();
+                let mut quarantine = world.quarantine();
+                world.add_blob(&mut quarantine, b"hello").unwrap();
+                world.add_pack(&mut quarantine, &pack).unwrap();
+                if seals {
+                    quarantine.seal().unwrap();
+                }
+                let files = [
+                    format!("b6/{}", &HELLO[2..]),
+                    format!("pack/pack-{}.pack", pack.name),
+                    format!("pack/pack-{}.rev", pack.name),
+                    format!("pack/pack-{}.idx", pack.name),
+                ];
+                let path = quarantine.path().join(&files[file]);
+                change(&path);
+                let failed = quarantine.migrate(&world.keeps);
+                let Err(MigrateError::Altered { altered, received: 4 }) = failed else {
+                    panic!("{file}: {failed:?}");
+                };
+                assert_eq!(altered, [path]);
+                assert_eq!(world.objects(), before);
+            }
+        }
+    }
+
+    #[test]
+    fn a_seal_covers_files_that_are_no_longer_open() {
+        let world = World::new();
+        let mut quarantine = world.quarantine();
+        let mut last = PathBuf::new();
+        for n in 0..300 {
+            let id = world.add_blob(&mut quarantine, format!("{n}").as_bytes()).unwrap();
+            last = loose_path(quarantine.path(), &id);
+        }
+        quarantine.seal().unwrap();
+        fs::remove_file(&last).unwrap();
+        fs::write(&last, b"").unwrap();
+        let failed = quarantine.migrate(&world.keeps);
+        assert!(matches!(failed, Err(MigrateError::Altered { altered, .. }) if altered == [last]));
+    }
+
+    #[test]
+    fn a_quarantine_whose_path_is_anothers_is_neither_moved_nor_removed() {
+        for link in [false, true] {
+            let world = World::new();
+            let mut quarantine = world.quarantine();
+            world.add_blob(&mut quarantine, b"hello").unwrap();
+            let path = quarantine.path().to_owned();
+            let away = world.home.path().join("away");
+            fs::rename(&path, &away).unwrap();
+            if link {
+                std::os::unix::fs::symlink(&away, &path).unwrap();
+            } else {
+                fs::create_dir(&path).unwrap();
+            }
+            let failed = quarantine.migrate(&world.keeps);
+            assert!(matches!(failed, Err(MigrateError::Replaced { .. })), "{failed:?}");
+            assert!(path.exists() && away.join("b6").join(&HELLO[2..]).exists());
+        }
     }
 
     #[test]

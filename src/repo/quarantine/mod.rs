@@ -10,6 +10,7 @@ mod area;
 mod contents;
 mod migrate;
 mod packs;
+mod received;
 
 pub(in crate::repo) use area::OWN_PREFIX;
 pub use area::Quarantine;

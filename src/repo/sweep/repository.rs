@@ -168,7 +168,12 @@ impl Place<'_> {
     /// it, so that nobody begins to.
     fn if_abandoned(&mut self, path: &Path, clear: impl FnOnce(&mut Self)) {
         match PathLock::try_exclusive(&self.sweep.disk, path) {
-            Ok(LockAttempt::Held(_lock)) => clear(self),
+            Ok(LockAttempt::Held(lock)) => match self.sweep.disk.stat_link(path) {
+                // A symbolic link that got the name since leads to what is not ours.
+                Ok(Some(stat)) if lock.is_of(&stat) => clear(self),
+                Ok(_) => {}
+                Err(error) => self.failed(path, error),
+            },
             Ok(LockAttempt::Busy) => self.report.live += 1,
             Ok(LockAttempt::Gone) => {}
             Ok(LockAttempt::Unknown) => match self.sweep.is_old(path) {

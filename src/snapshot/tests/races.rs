@@ -134,3 +134,68 @@ fn a_push_that_runs_through_many_repacks_loses_nothing() {
         }
     });
 }
+
+#[test]
+fn packs_that_vanish_one_by_one_fail_no_snapshot() {
+    let store = Store::bare();
+    let mut whole = PackBuilder::new(HashKind::Sha1);
+    let mut ids = Vec::new();
+    let mut old = Vec::new();
+    for number in 0..300 {
+        let content = format!("blob {number}");
+        ids.push(whole.blob(content.as_bytes()));
+        let mut pack = PackBuilder::new(HashKind::Sha1);
+        pack.blob(content.as_bytes());
+        old.push(pack.store(&store.packs()));
+    }
+    let warm = store.cache();
+    store.snapshot(&warm);
+    // As git repack does: the new pack first, then the old ones go, the index of each first.
+    whole.store(&store.packs());
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| {
+            for index in &old {
+                fs::remove_file(index).unwrap();
+                std::thread::sleep(std::time::Duration::from_micros(500));
+                fs::remove_file(index.with_extension("pack")).unwrap();
+            }
+        });
+        let mut passes = 0;
+        while !removal.is_finished() || passes == 0 {
+            for cache in [&warm, &store.cache()] {
+                let snapshot = store.snapshot(cache).refreshing();
+                for id in ids.iter().step_by(37) {
+                    assert!(snapshot.read(id, MIB).unwrap().is_some(), "{id}");
+                }
+            }
+            passes += 1;
+        }
+    });
+}
+
+#[test]
+fn packs_that_only_come_cost_no_second_listing() {
+    let store = Store::bare();
+    super::freshness::put(&store, 0);
+    let cache = store.cache();
+    store.snapshot(&cache);
+    let elsewhere = Store::bare();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 1..200 {
+                let (pack, _) = super::freshness::pack(number);
+                let from = pack.store(&elsewhere.packs());
+                for ending in ["pack", "idx"] {
+                    let from = from.with_extension(ending);
+                    fs::copy(&from, store.packs().join("tmp")).unwrap();
+                    let to = store.packs().join(from.file_name().unwrap());
+                    fs::rename(store.packs().join("tmp"), to).unwrap();
+                }
+            }
+        });
+        while !writer.is_finished() {
+            let (_, done) = store.count(|| store.snapshot(&cache));
+            assert!(done.listings <= 1, "{done:?}");
+        }
+    });
+}
