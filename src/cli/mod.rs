@@ -18,9 +18,11 @@ use load::Load;
 use receive_pack::ReceivePack;
 use serve::Serve;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A smart git receive server that stores pushes as packs, durably, in plain bare repositories.
 #[derive(Debug, Parser)]
@@ -48,6 +50,18 @@ pub fn main() -> ExitCode {
         arguments.insert(1, "receive-pack".into());
     }
     let environment = Environment::from_process();
+    if let Err(error) = outlive_file_size_limit() {
+        drop(writeln!(io::stderr(), "packhouse: warning: cannot handle SIGXFSZ: {error}"));
+    }
+    if arguments.get(1).is_some_and(|name| name == "receive-pack") {
+        let flags = arguments.iter_mut().skip(2).take_while(|argument| *argument != "--");
+        for argument in flags {
+            if let Some(whole) = receive_pack::unabbreviated(argument) {
+                *argument = whole;
+            }
+        }
+    }
+    let asks_for_usage = is_usage_of_receive_pack(&arguments);
     match CommandLine::try_parse_from(arguments) {
         Ok(CommandLine { command: Command::ReceivePack(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Serve(command) }) => command.run(environment),
@@ -55,11 +69,29 @@ pub fn main() -> ExitCode {
         Err(error) => {
             drop(error.print());
             match error.kind() {
+                ErrorKind::DisplayHelp if asks_for_usage => ExitCode::from(USAGE),
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
                 _ => ExitCode::from(USAGE),
             }
         }
     }
+}
+
+/// Whether this is `receive-pack -h`, which git answers with the usage and the status of a usage
+/// error.
+fn is_usage_of_receive_pack(arguments: &[OsString]) -> bool {
+    let help = arguments.iter().find(|argument| *argument == "-h" || *argument == "--help");
+    arguments.get(1).is_some_and(|name| name == "receive-pack")
+        && help.is_some_and(|help| help == "-h")
+}
+
+/// Makes a write past the limit of file sizes (setrlimit(2), `RLIMIT_FSIZE`) fail with an error,
+/// instead of ending the process with every push in it. Hooks and other children get the default
+/// back: a handler does not outlive execve(2).
+fn outlive_file_size_limit() -> io::Result<()> {
+    // Nobody looks at the flag: the error of the write says it all.
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, flag).map(drop)
 }
 
 /// What is advertised as `agent=`.

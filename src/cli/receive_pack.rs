@@ -5,38 +5,91 @@ use crate::receive::{Client, Push, PushOutcome, Receiver, ReceiverSettings, Surp
 use crate::repo::{Disk, Environment, FlushPolicy, Repository};
 use crate::report::{row, with_causes};
 use clap::Args;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Receives a push on standard input, as `git receive-pack` does.
+///
+/// Flags are taken as git's `parse-options` takes them: repeated, negated with `--no-`, the last
+/// one counts, and shortened as long as one flag alone begins so.
 #[derive(Args, Clone, Debug)]
+#[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct ReceivePack {
     /// Say nothing but errors.
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "no_quiet")]
     quiet: bool,
     /// Take one request without advertising the refs first, as HTTP servers ask for.
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_stateless_rpc")]
     stateless_rpc: bool,
     /// Advertise the refs and end.
-    #[arg(long, visible_alias = "advertise-refs")]
+    #[arg(long, visible_alias = "advertise-refs", overrides_with = "no_http_backend_info_refs")]
     http_backend_info_refs: bool,
     /// Trust the pusher to send complete history; the check is made all the same.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, overrides_with = "no_skip_connectivity_check")]
     skip_connectivity_check: bool,
     /// Refuse packs whose deltas need objects that are not in them.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, overrides_with = "no_reject_thin_pack_for_testing")]
     reject_thin_pack_for_testing: bool,
+    #[command(flatten)]
+    negated: Negated,
     /// The repository.
-    directory: PathBuf,
+    // Not as a path: clap takes no empty one, and git looks for that, too.
+    directory: OsString,
+}
+
+/// The flags that take the others back.
+#[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+struct Negated {
+    #[arg(long, hide = true, overrides_with = "quiet")]
+    no_quiet: bool,
+    #[arg(long, hide = true, overrides_with = "stateless_rpc")]
+    no_stateless_rpc: bool,
+    #[arg(
+        long,
+        hide = true,
+        overrides_with = "http_backend_info_refs",
+        alias = "no-advertise-refs"
+    )]
+    no_http_backend_info_refs: bool,
+    #[arg(long, hide = true, overrides_with = "skip_connectivity_check")]
+    no_skip_connectivity_check: bool,
+    #[arg(long, hide = true, overrides_with = "reject_thin_pack_for_testing")]
+    no_reject_thin_pack_for_testing: bool,
+}
+
+/// The flags that may be shortened; each may have `no-` in front.
+const LONG_FLAGS: [&str; 6] = [
+    "quiet",
+    "skip-connectivity-check",
+    "stateless-rpc",
+    "http-backend-info-refs",
+    "advertise-refs",
+    "reject-thin-pack-for-testing",
+];
+
+/// The flag in full that one flag alone can be short for; of two, the parser takes the first.
+pub(super) fn unabbreviated(argument: &OsStr) -> Option<OsString> {
+    let short = argument.to_str()?.strip_prefix("--").filter(|short| !short.is_empty())?;
+    let negated = LONG_FLAGS.iter().map(|flag| format!("no-{flag}"));
+    let mut meant = LONG_FLAGS
+        .iter()
+        .map(|flag| (*flag).to_owned())
+        .chain(negated)
+        .filter(|flag| flag.starts_with(short));
+    let flag = meant.next()?;
+    meant.next().is_none().then(|| format!("--{flag}").into())
 }
 
 /// The exit status of anything fatal.
 const FATAL: u8 = 128;
 
 impl ReceivePack {
-    /// Runs the command and gives its exit status: 0 once a report went out, whatever it says.
+    /// Runs the command and gives its exit status: 0 once a report went out, whatever it says; 128
+    /// if it could not be written, where git is ended by a SIGPIPE or does not notice.
     pub(super) fn run(self, environment: Environment) -> ExitCode {
         match self.serve(environment) {
             Ok(status) => ExitCode::from(status),
@@ -49,7 +102,7 @@ impl ReceivePack {
 
     fn serve(self, environment: Environment) -> Result<u8, String> {
         let disk = Disk::new(FlushPolicy::FULL);
-        let repository = Repository::enter(&disk, &self.directory, &environment)
+        let repository = Repository::enter(&disk, Path::new(&self.directory), &environment)
             .map_err(|error| error.to_string())?;
         let receiver = Receiver::new(ReceiverSettings {
             disk,
@@ -73,8 +126,13 @@ impl ReceivePack {
         if self.http_backend_info_refs {
             return Ok(0);
         }
-        let outcome = self.receive(&receiver, id, target, environment);
-        Self::conclude(&outcome)
+        let mut client = Stdio { failure: None };
+        let outcome = self.receive(&receiver, id, target, environment, &mut client);
+        let status = Self::conclude(&outcome)?;
+        match client.failure {
+            Some(error) => Err(format!("cannot write the answer: {error}")),
+            None => Ok(status),
+        }
     }
 
     fn receive(
@@ -83,13 +141,14 @@ impl ReceivePack {
         id: PushId,
         target: Target,
         environment: Environment,
+        client: &mut Stdio,
     ) -> PushOutcome {
         receiver.receive(Push {
             id,
             target,
             environment,
             input: &mut io::stdin().lock(),
-            client: &mut Stdio,
+            client,
             surplus: Surplus::Leave,
             completes_thin_packs: !self.reject_thin_pack_for_testing,
             cancel: CancelToken::new(),
@@ -108,7 +167,10 @@ impl ReceivePack {
 }
 
 /// The client at the other end of standard input and output.
-struct Stdio;
+struct Stdio {
+    /// Why the answer could not be written. What was done stands.
+    failure: Option<io::Error>,
+}
 
 impl Client for Stdio {
     fn begin(&mut self) -> io::Result<()> {
@@ -117,8 +179,12 @@ impl Client for Stdio {
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut output = io::stdout().lock();
-        output.write_all(bytes)?;
-        output.flush()
+        let sent = output.write_all(bytes).and_then(|()| output.flush());
+        sent.map_err(|error| {
+            let kind = error.kind();
+            self.failure.get_or_insert(error);
+            kind.into()
+        })
     }
 
     fn diagnose(&mut self, text: &[u8]) {

@@ -4,7 +4,7 @@ use super::config::{Durability, LogFormat, Settings};
 use super::sweep;
 use crate::access::{Anonymous, Rules, Wishes};
 use crate::auth::{Authenticator, Htpasswd, TrustedHeader};
-use crate::http::{Server, ServerSettings, Tls};
+use crate::http::{Bounds, Server, ServerSettings, Tls};
 use crate::model::{Limits, UnpackLimit};
 use crate::receive::{Receiver, ReceiverSettings};
 use crate::repo::{Disk, Environment, FlushPolicy};
@@ -58,8 +58,8 @@ impl Serve {
             None => self.settings,
         };
         begin_log(&settings)?;
-        let prepared = prepare(&settings, environment)?;
-        raise_descriptor_limit();
+        let mut prepared = prepare(&settings, environment)?;
+        fit_descriptors(&mut prepared.settings.bounds);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .max_blocking_threads(prepared.settings.bounds.threads_max())
             .thread_name("packhouse")
@@ -167,10 +167,24 @@ async fn listen(prepared: Prepared) -> Result<(), Failure> {
             tracing::info!(url, root = root.display().to_string(), who_may_push, "listening");
         }
     }
-    sweep::begin(disk, root)?;
+    sweep::begin(disk.clone(), root)?;
+    tokio::spawn(remove_leftovers(disk));
     server.run(until).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Tries every now and then to remove what could not be removed when it was time.
+async fn remove_leftovers(disk: Disk) {
+    let mut tick = tokio::time::interval(LEFTOVERS_INTERVAL);
+    loop {
+        tick.tick().await;
+        let disk = disk.clone();
+        let left = tokio::task::spawn_blocking(move || disk.remove_leftovers()).await;
+        if let Ok(left @ 1..) = left {
+            tracing::warn!(left, "quarantines that cannot be removed yet");
+        }
+    }
 }
 
 /// Resolves at the first SIGTERM or SIGINT. The second ends the process at once.
@@ -216,16 +230,35 @@ fn begin_log(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Lowers the bounds, and says so, to what this process may have open.
+fn fit_descriptors(bounds: &mut Bounds) {
+    let Some(descriptors) = raise_descriptor_limit() else { return };
+    let wanted = std::mem::replace(bounds, bounds.within_descriptors(descriptors));
+    let Bounds { connections_max, pushes_max, advertisements_max, fetches_max, .. } = *bounds;
+    if *bounds != wanted {
+        tracing::warn!(
+            descriptors,
+            connections_max,
+            pushes_max,
+            advertisements_max,
+            fetches_max,
+            "taking on less at once than configured: the limit of open files is too low for it"
+        );
+    }
+}
+
 /// Allows this process as many descriptors as it may allow itself: the usual 1024 are fewer than
-/// the connections that are taken on.
-fn raise_descriptor_limit() {
+/// the connections that are taken on. Tells how many that are, if there is a bound.
+fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
     {
         tracing::warn!(%error, "cannot raise the limit of open files");
+        return current;
     }
+    maximum
 }
 
 /// What the rules come to, for whoever starts the server.
@@ -248,6 +281,7 @@ fn who_may_push(rules: Rules, authentication: bool) -> String {
     parts.join("; ")
 }
 
+const LEFTOVERS_INTERVAL: Duration = Duration::from_secs(10);
 const DEFAULT_ROOT: &str = "./repos";
 const DEFAULT_LISTEN: &str = "127.0.0.1:8417";
 /// What is the server's own below the root. No URL leads to a name with a dot in front.

@@ -2,9 +2,10 @@
 //!
 //! Runs beside the server, on a thread of its own: ten thousand repositories must not delay the
 //! first request, and a push that comes meanwhile is told from a dead one by its locks. What is
-//! removed and what stays for the operator to look at is in the log.
+//! removed and what stays for the operator to look at is in the log. A second sweep a quarter of an
+//! hour later takes what a killed push left that has no lock to tell it by.
 
-use crate::repo::sweep::{Finding, Sweep, SweepReport};
+use crate::repo::sweep::{Finding, OWN_AGE, Sweep, SweepReport};
 use crate::repo::{Disk, InFlight};
 use crate::report::with_causes;
 use std::io;
@@ -33,7 +34,12 @@ pub(super) fn recover(disk: &Disk, state_dir: &Path) -> io::Result<()> {
 
 /// Begins the sweep of everything below `root`.
 pub(super) fn begin(disk: Disk, root: PathBuf) -> io::Result<()> {
-    let run = move || sweep_all(&disk, &root);
+    let run = move || {
+        sweep_all(&disk, &root);
+        // What was killed a moment before the start is told from what is at work only by now.
+        std::thread::sleep(OWN_AGE + OWN_AGE / 2);
+        sweep_all(&disk, &root);
+    };
     std::thread::Builder::new().name("packhouse-sweep".into()).spawn(run).map(drop)
 }
 

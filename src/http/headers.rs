@@ -4,7 +4,7 @@
 
 use super::service::Service;
 use crate::access::{Origin, is_loopback_host, tells_of_proxy};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, TE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use std::ffi::OsString;
@@ -36,6 +36,12 @@ pub(super) enum Unreadable {
         /// What came.
         received: String,
     },
+    /// A transfer coding other than chunked (RFC 9112, section 6.1).
+    #[error("unsupported transfer coding '{received}': only chunked is understood")]
+    Transfer {
+        /// What came.
+        received: String,
+    },
 }
 
 /// Whether the client reads trailers (RFC 9110, section 10.1.4).
@@ -57,12 +63,14 @@ pub(super) fn readable(headers: &HeaderMap, service: Service) -> Result<Encoding
         let received = shown(sent.unwrap_or_default());
         return Err(Unreadable::Type { expected, received });
     }
-    let mut codings = headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
+    // Only the outermost one has been taken off by now.
+    let transfer = items(headers, TRANSFER_ENCODING);
+    if let Some(coding) = transfer.into_iter().find(|item| !item.eq_ignore_ascii_case(b"chunked")) {
+        return Err(Unreadable::Transfer { received: shown(coding) });
+    }
+    let mut codings = items(headers, CONTENT_ENCODING)
+        .into_iter()
+        .filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
     let first = codings.next();
     match (first, codings.next()) {
         (None, _) => Ok(Encoding::Identity),
@@ -77,6 +85,13 @@ pub(super) fn readable(headers: &HeaderMap, service: Service) -> Result<Encoding
             Err(Unreadable::Encoding { received })
         }
     }
+}
+
+/// The items of a header that is a list.
+fn items(headers: &HeaderMap, name: HeaderName) -> Vec<&[u8]> {
+    let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    let items = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    items.filter(|item| !item.is_empty()).collect()
 }
 
 /// The value of `Git-Protocol` for the `GIT_PROTOCOL` variable, if it is a list as
@@ -170,6 +185,20 @@ mod tests {
             assert!(error.contains(&format!("'{other}'")), "{error}");
         }
         assert!(read(&[]).is_err());
+    }
+
+    #[test]
+    fn no_transfer_coding_but_chunked_is_taken() {
+        for coding in ["chunked", "Chunked", ""] {
+            let encoding = read(&[PUSH, ("transfer-encoding", coding)]);
+            assert_eq!(encoding, Ok(Encoding::Identity), "{coding}");
+        }
+        for coding in ["gzip, chunked", "gzip", "deflate , chunked", "identity"] {
+            let error = read(&[PUSH, ("transfer-encoding", coding)]).unwrap_err();
+            assert!(matches!(error, Unreadable::Transfer { .. }), "{coding}: {error}");
+        }
+        let two = [PUSH, ("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")];
+        assert!(read(&two).unwrap_err().to_string().contains("'gzip'"));
     }
 
     #[test]

@@ -11,7 +11,10 @@
 use super::route::RepositoryPath;
 use crate::access::Switches;
 use crate::receive::Target;
-use crate::repo::{ConfigError, Disk, Environment, Repository, RepositoryCache, RepositoryError};
+use crate::repo::sweep::repositories_below;
+use crate::repo::{
+    ConfigError, Disk, Environment, Repository, RepositoryCache, RepositoryError, lacks_resources,
+};
 use crate::report::Fault;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -34,6 +37,8 @@ pub(super) enum Located {
     Existing(Repository, Switches),
     /// Nothing, where a push may make a repository.
     Fresh(Target),
+    /// Nothing that can be served, and nothing can be made: repositories lie below the place.
+    Above,
     /// Nothing that can be served or made.
     Absent,
 }
@@ -58,14 +63,29 @@ impl Root {
 
     /// Finds what is at `place`, under either of its names. What `disk` and `environment` mean is
     /// [`Repository::open_exact`]'s business.
+    ///
+    /// Looks again where something is in the way: it may be a repository that another push has
+    /// just made.
     pub(super) fn locate(
         &self,
         disk: &Disk,
         place: &RepositoryPath,
         environment: &Environment,
     ) -> Result<Located, Unusable> {
+        match self.look(disk, place, environment)? {
+            Located::Absent | Located::Above => self.look(disk, place, environment),
+            located => Ok(located),
+        }
+    }
+
+    fn look(
+        &self,
+        disk: &Disk,
+        place: &RepositoryPath,
+        environment: &Environment,
+    ) -> Result<Located, Unusable> {
         for candidate in place.candidates() {
-            let Some(path) = self.resolve(candidate.as_path()) else { continue };
+            let Some(path) = self.resolve(candidate.as_path())? else { continue };
             match self.opened.open_exact(disk, &path, environment) {
                 Ok(repository) => {
                     let switches = switches(&repository)
@@ -77,17 +97,27 @@ impl Root {
             }
         }
         let path = place.to_create();
-        if self.may_create(disk, &path, environment) {
+        if self.may_create(disk, &path, environment)? {
             let target =
                 Target::Fresh { path: self.path.join(path.as_path()), root: self.path.clone() };
             return Ok(Located::Fresh(target));
+        }
+        let full = self.path.join(path.as_path());
+        let is_plain_directory = self.resolve(path.as_path())?.is_some();
+        if is_plain_directory && repositories_below(disk, &full).next().is_some() {
+            return Ok(Located::Above);
         }
         Ok(Located::Absent)
     }
 
     /// Whether nothing lies at `place`, and only plain directories above it: never a repository,
     /// whose own directory is nobody else's.
-    fn may_create(&self, disk: &Disk, place: &RepositoryPath, environment: &Environment) -> bool {
+    fn may_create(
+        &self,
+        disk: &Disk,
+        place: &RepositoryPath,
+        environment: &Environment,
+    ) -> Result<bool, Unusable> {
         let is_repository = |path: &Path| {
             !matches!(
                 Repository::open_exact(disk, path, environment),
@@ -95,24 +125,30 @@ impl Root {
             )
         };
         let is_there = |relative: &Path| {
-            // An error that is not absence is no reason to write.
-            !matches!(disk.stat_link(&self.path.join(relative)), Ok(None))
+            let path = self.path.join(relative);
+            match disk.stat_link(&path) {
+                Err(source) if lacks_resources(&source) => Err(Unusable::by_disk(path, source)),
+                // An error that is not absence is no reason to write.
+                found => Ok(!matches!(found, Ok(None))),
+            }
         };
         for ancestor in place.ancestors() {
-            if !is_there(ancestor) {
-                return true;
+            if !is_there(ancestor)? {
+                return Ok(true);
             }
-            match self.resolve(ancestor) {
-                Some(path) if !is_repository(&path) => {}
-                _ => return false,
+            match self.resolve(ancestor)? {
+                // As the creation has it: a work tree's `.git` makes it a repository's, too.
+                Some(path) if !is_repository(&path) && !is_there(&ancestor.join(".git"))? => {}
+                _ => return Ok(false),
             }
         }
-        !is_there(place.as_path())
+        Ok(!is_there(place.as_path())?)
     }
 
     /// The full path of a directory beneath the root; `None` if there is none, or if the way to it
-    /// leads out.
-    fn resolve(&self, relative: &Path) -> Option<PathBuf> {
+    /// leads out. An error that says nothing of the place, such as being out of descriptors, does
+    /// not make it absent.
+    fn resolve(&self, relative: &Path) -> Result<Option<PathBuf>, Unusable> {
         let opened = loop {
             match open_beneath(&self.directory, relative) {
                 // Something above was renamed meanwhile, so the kernel cannot tell.
@@ -121,18 +157,23 @@ impl Root {
             }
         };
         match opened {
-            Ok(_) => Some(self.path.join(relative)),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => None,
-            Err(error) => {
+            Ok(_) => Ok(Some(self.path.join(relative))),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(None),
+            Err(error @ (Errno::XDEV | Errno::LOOP | Errno::ACCESS | Errno::PERM)) => {
                 let relative = relative.display().to_string();
                 tracing::warn!(path = ?relative, %error, "path below the root is not served");
-                None
+                Ok(None)
             }
+            Err(error) => Err(Unusable::by_disk(self.path.join(relative), error.into())),
         }
     }
 }
 
 impl Unusable {
+    fn by_disk(path: PathBuf, source: io::Error) -> Self {
+        Self { source: RepositoryError::Disk { path: path.clone(), source }, path }
+    }
+
     /// The row of the table: forms of repositories that are not supported may be told to the
     /// client, anything else is the operator's.
     pub(super) fn fault(&self) -> Fault {
@@ -142,6 +183,7 @@ impl Unusable {
             | RepositoryError::ExtensionsNeedVersionOne { .. }
             | RepositoryError::BadExtension { .. }
             | RepositoryError::UnsupportedExtension { .. } => Fault::Unsupported,
+            RepositoryError::Disk { source, .. } if lacks_resources(source) => Fault::Overloaded,
             _ => Fault::Internal,
         }
     }
@@ -222,6 +264,7 @@ mod tests {
                 Located::Existing(repository, _) => beneath(repository.git_dir()),
                 Located::Fresh(Target::Fresh { path, .. }) => format!("fresh {}", beneath(&path)),
                 Located::Fresh(Target::Existing(_)) => panic!("fresh and there"),
+                Located::Above => "above".into(),
                 Located::Absent => "absent".into(),
             }
         }
@@ -264,6 +307,11 @@ mod tests {
         assert_eq!(fixture.locate("/x.git/new"), "absent");
         assert_eq!(fixture.locate("/x.git/refs/new"), "absent");
         assert_eq!(fixture.locate("/group/plain/hooks/new"), "absent");
+        init(&root.join("work/.git"));
+        fs::create_dir(root.join("linked")).unwrap();
+        fs::write(root.join("linked/.git"), "gitdir: ../work/.git\n").unwrap();
+        assert_eq!(fixture.locate("/work/new"), "absent");
+        assert_eq!(fixture.locate("/linked/new"), "absent");
         fs::write(root.join("file.git"), "").unwrap();
         fs::create_dir(root.join("empty.git")).unwrap();
         symlink("nowhere", root.join("dangling.git")).unwrap();
@@ -272,6 +320,49 @@ mod tests {
         {
             assert_eq!(fixture.locate(name), "absent", "{name}");
         }
+    }
+
+    #[test]
+    fn a_place_above_repositories_is_told_from_one_where_nothing_is() {
+        let fixture = Fixture::new();
+        let root = &fixture.root.path;
+        init(&root.join("team.git/a/x.git"));
+        fs::create_dir(root.join("empty.git")).unwrap();
+        assert_eq!(fixture.locate("/team"), "above");
+        assert_eq!(fixture.locate("/team.git"), "above");
+        assert_eq!(fixture.locate("/team.git/a.git"), "fresh team.git/a.git");
+        assert_eq!(fixture.locate("/empty"), "absent");
+    }
+
+    #[test]
+    fn a_repository_that_another_makes_meanwhile_is_found() {
+        let fixture = Fixture::new();
+        let root = &fixture.root.path;
+        for number in 0..300 {
+            let ready = root.join(format!("ready{number}"));
+            for name in ["objects", "refs"] {
+                fs::create_dir_all(ready.join(name)).unwrap();
+            }
+            fs::write(ready.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        }
+        let at = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..300 {
+                    at.store(number, std::sync::atomic::Ordering::Release);
+                    let made = root.join(format!("made{number}.git"));
+                    fs::rename(root.join(format!("ready{number}")), made).unwrap();
+                }
+                at.store(300, std::sync::atomic::Ordering::Release);
+            });
+            loop {
+                let number = at.load(std::sync::atomic::Ordering::Acquire);
+                if number == 300 {
+                    break;
+                }
+                assert_ne!(fixture.locate(&format!("/made{number}")), "absent");
+            }
+        });
     }
 
     #[test]
@@ -294,7 +385,7 @@ mod tests {
             assert_eq!(fixture.locate(url), "absent", "{url}");
         }
         let magic = format!("magic{}/secret.git", fixture.outside.display());
-        assert!(fixture.root.resolve(Path::new(&magic)).is_none());
+        assert!(fixture.root.resolve(Path::new(&magic)).unwrap().is_none());
         assert!(fixture.root.path.join(&magic).exists());
     }
 

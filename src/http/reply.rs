@@ -22,6 +22,8 @@ pub(super) enum Refusal {
     Denied(Denial),
     /// There is no such repository, or nothing at all at this path.
     NotFound,
+    /// There is no such repository, and none can be made: others lie below its path.
+    RepositoriesBelow,
     /// Git LFS, whose clients want JSON and take a 401 for a reason to forget passwords.
     NoLfs,
     /// The method is not one of those that are.
@@ -62,6 +64,10 @@ impl Refusal {
             }
             Self::Denied(denial) => text(StatusCode::FORBIDDEN, &denial.to_string()),
             Self::NotFound => text(StatusCode::NOT_FOUND, "repository not found"),
+            Self::RepositoriesBelow => text(
+                StatusCode::NOT_FOUND,
+                "repository not found, and none can be made here: repositories lie below this path",
+            ),
             Self::NoLfs => {
                 let body = r#"{"message":"Git LFS is not served here"}"#;
                 let mut response = text(StatusCode::NOT_FOUND, body);
@@ -83,7 +89,13 @@ impl Refusal {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
                 response
             }
-            Self::Failed { status, text: words } => text(status, &words),
+            Self::Failed { status, text: words } => {
+                let mut response = text(status, &words);
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+                }
+                response
+            }
         }
     }
 }
@@ -151,6 +163,8 @@ mod tests {
             (Refusal::Unauthenticated, 401),
             (Refusal::Denied(Denial::RepositoryClosed(Operation::Push)), 403),
             (Refusal::NotFound, 404),
+            (Refusal::RepositoriesBelow, 404),
+            (Refusal::fault(Fault::Overloaded, Phase::Discovery, "full".into()), 503),
             (Refusal::Method("POST"), 405),
             (Refusal::Service { named: true }, 403),
             (Refusal::Service { named: false }, 403),

@@ -167,15 +167,29 @@ impl Read for DecodedBody {
         match self {
             Self::Identity(reader) => reader.read(buffer),
             Self::Gzip(decoder) => {
-                let length = decoder.read(buffer)?;
+                let length = decoder.read(buffer).map_err(by_coding)?;
                 if length == 0 && !buffer.is_empty() && !decoder.get_mut().fill_buf()?.is_empty() {
-                    let words = "there are bytes behind the gzip stream";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+                    return Err(damaged_coding("there are bytes behind its end"));
                 }
                 Ok(length)
             }
         }
     }
+}
+
+/// Tells a fault of the coding from one of the connection, which has other kinds.
+fn by_coding(error: io::Error) -> io::Error {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    match error.kind() {
+        UnexpectedEof => damaged_coding("it breaks off"),
+        InvalidData | InvalidInput => damaged_coding(&error.to_string()),
+        _ => error,
+    }
+}
+
+fn damaged_coding(how: &str) -> io::Error {
+    let words = format!("the gzip coding of the request is damaged: {how}");
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 #[cfg(test)]
@@ -266,12 +280,20 @@ mod tests {
         let packed = gzip(b"some bytes to be packed, some bytes to be packed");
         for length in 0..packed.len() {
             let body = chunked(&packed[..length], 5, false);
-            assert!(read(body, Encoding::Gzip).await.is_err(), "{length}");
+            let error = read(body, Encoding::Gzip).await.unwrap_err().to_string();
+            assert_eq!(
+                error, "the gzip coding of the request is damaged: it breaks off",
+                "{length}"
+            );
         }
         let mut damaged = packed.clone();
         let crc = damaged.len() - 6;
         damaged[crc] ^= 1;
-        assert!(read(chunked(&damaged, 5, false), Encoding::Gzip).await.is_err());
+        for damaged in [&damaged[..], b"no gzip at all, but long enough"] {
+            let error = read(chunked(damaged, 5, false), Encoding::Gzip).await.unwrap_err();
+            let words = "the gzip coding of the request is damaged: ";
+            assert!(error.to_string().starts_with(words), "{error}");
+        }
     }
 
     #[tokio::test]
@@ -280,7 +302,10 @@ mod tests {
             let packed = [&gzip(b"packed")[..], tail].concat();
             for size in [1, packed.len() - tail.len(), packed.len()] {
                 let error = read(chunked(&packed, size, false), Encoding::Gzip).await.unwrap_err();
-                assert_eq!(error.to_string(), "there are bytes behind the gzip stream");
+                assert_eq!(
+                    error.to_string(),
+                    "the gzip coding of the request is damaged: there are bytes behind its end"
+                );
             }
         }
     }

@@ -88,6 +88,22 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// These bounds, lowered to what a process that may have so many descriptors open can hold to.
+    /// Half of them are for connections. Pushes, advertisements and fetches may each take the other
+    /// half: they seldom need all that they may.
+    #[must_use]
+    pub fn within_descriptors(self, descriptors: u64) -> Self {
+        let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
+        let work = |each: usize, wanted: usize| wanted.min((half / each).max(1));
+        Self {
+            connections_max: self.connections_max.min(half.max(1)),
+            pushes_max: work(DESCRIPTORS_OF_A_PUSH, self.pushes_max),
+            advertisements_max: work(DESCRIPTORS_OF_AN_ADVERTISEMENT, self.advertisements_max),
+            fetches_max: work(DESCRIPTORS_OF_A_FETCH, self.fetches_max),
+            ..self
+        }
+    }
+
     /// How many threads that may block the server needs for all that it takes on at once.
     pub fn threads_max(&self) -> usize {
         [self.pushes_max, self.advertisements_max, self.fetches_max, SPARE_THREADS]
@@ -179,17 +195,20 @@ impl Connections {
         graceful: &GracefulShutdown,
         stop: &StopControl,
     ) {
+        let mut pause = FIRST_ACCEPT_PAUSE;
         loop {
             let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, peer)) => {
+                    pause = FIRST_ACCEPT_PAUSE;
                     self.begin(stream, peer.ip(), slot, graceful.watcher(), stop.signal());
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     // Out of descriptors, most likely: some will be given back.
                     tracing::error!(%error, "cannot accept connections");
-                    sleep(Duration::from_millis(100)).await;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_ACCEPT_PAUSE);
                 }
             }
         }
@@ -271,9 +290,32 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// The repository's files, the quarantine with a small push's objects, packs, a hook's pipes.
+const DESCRIPTORS_OF_A_PUSH: usize = 32;
+const DESCRIPTORS_OF_AN_ADVERTISEMENT: usize = 8;
+/// The pipes of `git upload-pack`.
+const DESCRIPTORS_OF_A_FETCH: usize = 8;
+/// How long no connection is accepted after one could not be, at first and at most.
+const FIRST_ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// For what is soon done: passwords, finding repositories.
 const SPARE_THREADS: usize = 64;
 const HEADERS_MAX: usize = 100;
 const HEADER_BYTES_MAX: u32 = 64 << 10;
 const STREAMS_MAX: u32 = 16;
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_lowered_to_the_descriptors_there_are_and_never_to_nothing() {
+        let wanted = Bounds::default();
+        assert_eq!(wanted.within_descriptors(1 << 19), wanted);
+        let few = wanted.within_descriptors(1024);
+        assert_eq!((few.connections_max, few.pushes_max, few.fetches_max), (512, 16, 64));
+        let none = wanted.within_descriptors(0);
+        assert_eq!((none.connections_max, none.pushes_max, none.fetches_max), (1, 1, 1));
+    }
+}

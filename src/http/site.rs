@@ -16,7 +16,7 @@ use crate::access::{Caller, Decision, Origin, Rules, Switches};
 use crate::auth::{Authenticator, Identity};
 use crate::model::PushId;
 use crate::receive::Target;
-use crate::report::{Fault, Phase, with_causes};
+use crate::report::{Fault, OVERLOADED, Phase, with_causes};
 use axum::http::request::Parts;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::IpAddr;
@@ -120,7 +120,10 @@ impl Site {
             {
                 (target, Switches::default())
             }
-            Located::Fresh(_) | Located::Absent => return Err(Refusal::NotFound),
+            Located::Above if service == Service::ReceivePack && self.rules.create_on_push => {
+                return Err(Refusal::RepositoriesBelow);
+            }
+            Located::Fresh(_) | Located::Above | Located::Absent => return Err(Refusal::NotFound),
         };
         let Admitted { caller, origin, .. } = admitted;
         granted(self.rules.permit(*caller, service.operation(), *origin, switches))?;
@@ -169,6 +172,7 @@ fn unusable(error: &Unusable) -> Refusal {
     tracing::warn!(cause, "repository cannot be served");
     let text = match fault {
         Fault::Unsupported => error.reason().to_string(),
+        Fault::Overloaded => OVERLOADED.to_owned(),
         _ => "internal error: this repository cannot be opened".to_owned(),
     };
     Refusal::fault(fault, Phase::Discovery, text)

@@ -84,7 +84,7 @@ impl Session<'_> {
     ///
     /// The words are those of git's ref transaction, which looks at the same time.
     ///
-    /// A prune that began before can still remove them after this look; see docs/DURABILITY.md.
+    /// A prune that began before can still remove them after this look; see docs/ARCHITECTURE.md.
     pub(super) fn refuse_vanished(
         &mut self,
         edits: Vec<(usize, RefEdit)>,

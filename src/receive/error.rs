@@ -1,9 +1,11 @@
 //! What ends a push, with blame, phase, and the words for the pusher.
 
 use crate::model::{Limit, PushId};
-use crate::report::{Blame, Fault, Phase, row};
+use crate::repo::lacks_resources;
+use crate::report::{Blame, FILE_TOO_LARGE, Fault, NO_SPACE, OVERLOADED, Phase, row};
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
 /// A push that failed as a whole. A refused ref is no error but a value in the report.
 #[derive(Debug, thiserror::Error)]
@@ -28,10 +30,9 @@ impl ReceiveError {
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
         let source = source.into();
-        let fault = if is_storage_full(source.as_ref()) { Fault::NoSpace } else { Fault::Internal };
-        let text = match fault {
-            Fault::NoSpace => "no space left on the server's disk".to_owned(),
-            _ => format!("{doing} failed"),
+        let (fault, text) = match shortage(source.as_ref()) {
+            Some((fault, text)) => (fault, text.to_owned()),
+            None => (Fault::Internal, format!("{doing} failed")),
         };
         Self { fault, phase, text, source: Some(source) }
     }
@@ -74,20 +75,32 @@ impl ReceiveError {
     }
 }
 
-fn is_storage_full(error: &(dyn Error + 'static)) -> bool {
+/// What the server has run out of, if that is at the bottom of an error, and the words for it.
+fn shortage(error: &(dyn Error + 'static)) -> Option<(Fault, &'static str)> {
     let mut at = Some(error);
     while let Some(error) = at {
-        let Some(io) = error.downcast_ref::<io::Error>() else {
+        // Some errors share the one they come from.
+        let shared = error.downcast_ref::<Arc<io::Error>>().map(AsRef::as_ref);
+        let Some(io) = error.downcast_ref::<io::Error>().or(shared) else {
             at = error.source();
             continue;
         };
-        if matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            return true;
+        let too_large = rustix::io::Errno::FBIG.raw_os_error();
+        match io.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                return Some((Fault::NoSpace, NO_SPACE));
+            }
+            // Only the system's own word: packhouse says "too large" of files that it reads, too.
+            _ if io.raw_os_error() == Some(too_large) => {
+                return Some((Fault::FileTooLarge, FILE_TOO_LARGE));
+            }
+            _ if lacks_resources(io) => return Some((Fault::Overloaded, OVERLOADED)),
+            _ => {}
         }
         // Its `source` would pass over the error that it wraps.
         at = io.get_ref().map(|inner| inner as &(dyn Error + 'static));
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -113,5 +126,28 @@ mod tests {
         let error = ReceiveError::internal(Phase::Unpack, "writing the pack", outer);
         assert_eq!(error.fault(), Fault::NoSpace);
         assert_eq!(error.client_text(PushId::new(1)), "no space left on the server's disk");
+    }
+    #[test]
+    fn a_shortage_is_told_by_its_name_through_shared_errors_too() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot write")]
+        struct Shared {
+            source: Arc<io::Error>,
+        }
+        use rustix::io::Errno;
+        for (errno, fault, text) in [
+            (Errno::NOSPC, Fault::NoSpace, "no space left on the server's disk"),
+            (Errno::DQUOT, Fault::NoSpace, "no space left on the server's disk"),
+            (Errno::FBIG, Fault::FileTooLarge, "file too large for the server's limit"),
+            (
+                Errno::MFILE,
+                Fault::Overloaded,
+                "the server has too many files open, try again later",
+            ),
+        ] {
+            let source = Arc::new(io::Error::from(errno));
+            let error = ReceiveError::internal(Phase::Commit, "updating a ref", Shared { source });
+            assert_eq!((error.fault(), error.client_text(PushId::new(1)).as_str()), (fault, text));
+        }
     }
 }

@@ -247,7 +247,16 @@ impl Receiver {
             CreateError::Disk { .. } | CreateError::Unsettled { .. } => {
                 ReceiveError::internal(Phase::Request, "creating the repository", error)
             }
-            refused => ReceiveError::new(Fault::NotReceiving, Phase::Request, refused.to_string()),
+            refused => {
+                // Where a repository lies on the server's disk is nobody's business.
+                let text = match &refused {
+                    CreateError::Nested { .. } => "no repository can be made inside another one",
+                    CreateError::Occupied { .. } => "something that is no repository is in the way",
+                    _ => "no repository can be made here",
+                };
+                let text = format!("repository not found, and {text}");
+                ReceiveError::new(Fault::NoRepository, Phase::Request, text).with_source(refused)
+            }
         })?;
         match Repository::open_exact(self.disk(), &path, environment) {
             Ok(repository) => Ok(Opened { repository, hold: Some(hold) }),

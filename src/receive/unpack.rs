@@ -9,7 +9,7 @@ use crate::repo::{Environment, Quarantine, Repository, object_directories};
 use crate::report::{Fault, Phase};
 use crate::snapshot::{ObjectSnapshot, Sources};
 use std::error::Error;
-use std::io::Read;
+use std::io::{self, Read};
 
 impl Receiver {
     /// What the repository has now.
@@ -28,7 +28,7 @@ impl Receiver {
                 Ok(Sources { own: directories.own, alternates: directories.alternates })
             }
         };
-        let sources = resolve().map_err(|error: std::io::Error| internal(error.into()))?;
+        let sources = resolve().map_err(|error: io::Error| internal(error.into()))?;
         self.snapshots
             .snapshot_resolving(&sources, repository.hash(), resolve)
             .map_err(|error| internal(error.into()))
@@ -75,6 +75,13 @@ impl Session<'_> {
 }
 
 fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
+    // The bytes came and mean nothing: the content coding around the pack is damaged.
+    if let IngestError::Input(source) = &error
+        && source.kind() == io::ErrorKind::InvalidData
+    {
+        let text = source.to_string();
+        return ReceiveError::new(Fault::Protocol, Phase::Unpack, text).with_source(error);
+    }
     let fault = match error.blame() {
         Blame::BadPack => Fault::BadPack,
         Blame::Disconnected => Fault::Disconnected,

@@ -99,6 +99,8 @@ pub struct Stat {
     /// When it was created, in the same form, where the file system knows: an inode that is used
     /// again has another.
     pub created: Option<(i64, i64)>,
+    /// How many names it has.
+    pub links: u64,
     /// Its permission bits.
     pub mode: u32,
     /// Its owner.
@@ -261,10 +263,24 @@ pub(crate) fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> 
 }
 
 /// Whether an error says nothing of the file, only that this process has no more room to look.
-pub(super) fn lacks_resources(error: &io::Error) -> bool {
+pub fn lacks_resources(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR].map(Some).contains(&errno)
+}
+
+/// Makes an answer of an error, unless the error says nothing of what was asked: then nobody may
+/// take a thing for absent, or for no repository, because of it.
+pub(super) fn unless_unknown<T>(result: io::Result<T>, otherwise: T) -> io::Result<T> {
+    match result {
+        Err(error)
+            if lacks_resources(&error)
+                || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) =>
+        {
+            Err(error)
+        }
+        result => Ok(result.unwrap_or(otherwise)),
+    }
 }
 
 pub(super) fn bump(counter: &AtomicU64) {
@@ -284,6 +300,7 @@ impl From<fs::Metadata> for Stat {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
             created: metadata.created().ok().and_then(since_1970),
+            links: metadata.nlink(),
             mode: metadata.mode() & 0o7777,
             owner: metadata.uid(),
         }

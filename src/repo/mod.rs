@@ -27,7 +27,7 @@ mod testing;
 pub use alternates::{ObjectDirectories, object_directories};
 pub use change_set::ChangeSet;
 pub use config::{ConfigError, GitConfig};
-pub use disk::{Counts, DirectoryEntries, DirectoryEntry, Disk, EntryKind, Stat};
+pub use disk::{Counts, DirectoryEntries, DirectoryEntry, Disk, EntryKind, Stat, lacks_resources};
 pub use durable::DurableFile;
 pub use environment::Environment;
 pub use flush_policy::{Component, FlushPolicy};

@@ -47,13 +47,17 @@ pub enum Fault {
     Stopping,
     /// The disk has no room.
     NoSpace,
+    /// A file has grown to the size that the server's process may give one.
+    FileTooLarge,
+    /// The server has too many files open, or no memory; it may do better in a moment.
+    Overloaded,
     /// Anything else on the server's side.
     Internal,
 }
 
 impl Fault {
     /// Every row of the table.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::NoRepository,
         Self::NotReceiving,
         Self::Unsupported,
@@ -64,6 +68,8 @@ impl Fault {
         Self::Limit,
         Self::Stopping,
         Self::NoSpace,
+        Self::FileTooLarge,
+        Self::Overloaded,
         Self::Internal,
     ];
 
@@ -76,7 +82,11 @@ impl Fault {
             | Self::Disconnected
             | Self::BadPack => Blame::Client,
             Self::NotReceiving | Self::Unsupported | Self::Limit => Blame::Policy,
-            Self::Stopping | Self::NoSpace | Self::Internal => Blame::Server,
+            Self::Stopping
+            | Self::NoSpace
+            | Self::FileTooLarge
+            | Self::Overloaded
+            | Self::Internal => Blame::Server,
         }
     }
 }

@@ -42,6 +42,15 @@ pub struct Row {
     pub shows_cause: bool,
 }
 
+/// What is said of a disk without room.
+pub const NO_SPACE: &str = "no space left on the server's disk";
+
+/// What is said of a file that may not grow further.
+pub const FILE_TOO_LARGE: &str = "file too large for the server's limit";
+
+/// What is said when the server has no descriptors or no memory left.
+pub const OVERLOADED: &str = "the server has too many files open, try again later";
+
 /// What a fault means in a phase.
 pub fn row(fault: Fault, phase: Phase) -> Row {
     let (http_status, label) = match fault {
@@ -55,6 +64,8 @@ pub fn row(fault: Fault, phase: Phase) -> Row {
         Fault::Limit => (413, "limit"),
         Fault::Stopping => (503, "stopping"),
         Fault::NoSpace => (507, "no-space"),
+        Fault::FileTooLarge => (507, "file-too-large"),
+        Fault::Overloaded => (503, "overloaded"),
         Fault::Internal => (500, "internal"),
     };
     let channel = match phase {

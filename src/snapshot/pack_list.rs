@@ -163,8 +163,8 @@ impl PackList {
             Some(Multi::Read { packs, .. }) => Some(packs.iter()),
             _ => None,
         };
-        let named = self.indexes.keys().map(|name| &**name).filter(|name| *name != MULTI_KEY);
-        named
+        let single = self.indexes.keys().map(|name| &**name).filter(|name| *name != MULTI_KEY);
+        single
             .chain(covered.into_iter().flatten().map(OsString::as_os_str))
             .any(|name| !names.packs.contains(name))
     }
@@ -317,14 +317,14 @@ impl PackList {
             names.indexes.iter().filter(|stem| !covered.is_some_and(|multi| multi.covers(stem)));
         let mut found = Vec::with_capacity(names.indexes.len());
         for stem in uncovered {
-            let identity =
-                match look_at(around.disk, &with_ending(around.directory, stem, ".idx")) {
-                    Err(Unreadable::Gone(path)) => {
-                        *vanished = Some(path);
-                        continue;
-                    }
-                    looked => looked?,
-                };
+            let identity = match look_at(around.disk, &with_ending(around.directory, stem, ".idx"))
+            {
+                Err(Unreadable::Gone(path)) => {
+                    *vanished = Some(path);
+                    continue;
+                }
+                looked => looked?,
+            };
             let known = self.indexes.get_key_value(&**stem);
             found.push(match known.filter(|(_, listed)| listed.file.identity() == identity) {
                 Some((name, listed)) => (Arc::clone(name), Arc::clone(&listed.file)),

@@ -48,7 +48,10 @@ fn a_hook_that_empties_the_quarantine_fails_the_push() {
     for limit in [1, 100] {
         refuse_with_hook(limit, r#"rm -rf "$GIT_QUARANTINE_PATH"/*"#);
         refuse_with_hook(limit, r#"rm -rf "$GIT_QUARANTINE_PATH""#);
-        refuse_with_hook(limit, r#"git --git-dir="$PWD" prune --expire=now; cd ..; env -u GIT_OBJECT_DIRECTORY -u GIT_ALTERNATE_OBJECT_DIRECTORIES -u GIT_QUARANTINE_PATH git --git-dir="$OLDPWD" prune --expire=now"#);
+        refuse_with_hook(
+            limit,
+            r#"git --git-dir="$PWD" prune --expire=now; cd ..; env -u GIT_OBJECT_DIRECTORY -u GIT_ALTERNATE_OBJECT_DIRECTORIES -u GIT_QUARANTINE_PATH git --git-dir="$OLDPWD" prune --expire=now"#,
+        );
     }
     refuse_with_hook(100, "git prune --expire=now");
     refuse_with_hook(1, r#"rm -f "$GIT_QUARANTINE_PATH"/pack/*.idx"#);
@@ -121,7 +124,11 @@ fn a_new_value_that_was_pruned_before_its_ref_moves_is_refused() {
             let scene = scene(limit);
             let refs = git::refs(&scene.repository);
             // It runs after the migration; a kept pack has to be taken away by hand.
-            hook(&scene, "update", "git prune --expire=now; rm -f objects/pack/*.pack objects/pack/*.idx");
+            hook(
+                &scene,
+                "update",
+                "git prune --expire=now; rm -f objects/pack/*.pack objects/pack/*.idx",
+            );
             let mut request = two_refs(&scene);
             if atomic {
                 request = request.capabilities("report-status side-band-64k atomic");

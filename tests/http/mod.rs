@@ -9,5 +9,6 @@ mod lifecycle;
 mod paths;
 pub mod raw;
 pub mod server;
+mod shortage;
 mod tls;
 mod upload_pack;

@@ -66,6 +66,19 @@ impl Server {
         Self::begin(command, directory)
     }
 
+    /// A server that runs under a limit of sh(1)'s `ulimit`.
+    pub fn limited(limit: &str, flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let served = Self::command(directory.path());
+        let mut command = Command::new("sh");
+        let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script]).arg(served.get_program()).args(served.get_args());
+        command.args(["--root=repos", "--listen=127.0.0.1:0"]).args(flags);
+        git::isolate(&mut command);
+        command.current_dir(directory.path()).stdin(Stdio::null());
+        Self::begin(command, directory)
+    }
+
     /// `packhouse serve` in `directory`, shut off from the configuration of the machine.
     pub fn command(directory: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));

@@ -230,3 +230,105 @@ fn the_binary_serves_under_git_s_name() {
     let first = Snapshot::new(&"hello\n".repeat(50), &[]);
     assert!(String::from_utf8_lossy(&output.stdout).contains(&first.id()));
 }
+
+#[test]
+fn flags_are_taken_as_git_takes_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    let flags: &[&[&str]] = &[
+        &["-q", "-q"],
+        &["--quiet", "--no-quiet"],
+        &["--no-quiet", "-q"],
+        &["--stateless-rpc", "--stateless-rpc"],
+        &["--stateless"],
+        &["--http-back"],
+        &["--advertise"],
+        &["--stateless-rpc", "--no-stateless-rpc", "--advertise-refs"],
+        &["--advertise-refs", "--no-advertise-refs", "--stateless-rpc"],
+        &["--http-backend-info-refs", "--no-http-backend-info-refs", "--stateless-rpc"],
+        &["--no"],
+        &["--q"],
+        &["--st"],
+        &["--no-st", "--adv"],
+        &["-h"],
+        &["--stateless-rpc", "-h"],
+        &["--quiet=1"],
+    ];
+    for flags in flags {
+        let mut git = Command::new("git");
+        git::isolate(&mut git);
+        git.arg("receive-pack");
+        let [git, ours] = [git, packhouse()].map(|mut command| {
+            let output = run(command.args(*flags).arg(&repository), b"0000");
+            // A usage error may be told on either stream; a wish for the usage is answered.
+            let is_error = output.status.code() == Some(129) && !flags.contains(&"-h");
+            (output.status.code(), is_error || !output.stdout.is_empty())
+        });
+        assert_eq!(git, ours, "{flags:?}");
+    }
+    let mut git = Command::new("git");
+    git::isolate(&mut git);
+    git.arg("receive-pack");
+    let [git, ours] = [git, packhouse()].map(|mut command| {
+        let output = run(command.current_dir(scratch.path()).arg(""), b"");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    });
+    assert_eq!(git, ours, "an empty directory");
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    let (_, second) = two_commits();
+    let push = |name: &str| {
+        Request::new()
+            .command(ZERO, &second.id(), name)
+            .capabilities("report-status")
+            .pack(second.pack())
+            .bytes()
+    };
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    for (name, stdout) in [("full", Stdio::from(full)), ("gone", Stdio::from(gone))] {
+        let name = format!("refs/heads/{name}");
+        let mut child = packhouse()
+            .arg("--stateless-rpc")
+            .arg(&repository)
+            .stdin(Stdio::piped())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(&push(&name)).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(128), "{name}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.starts_with("fatal: cannot write the answer: "), "{text}");
+        // What was done stands, as with git.
+        assert!(git::refs(&repository).contains(&name));
+    }
+}
+
+#[test]
+fn a_file_past_the_limit_is_told_and_kills_nobody() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    let noise = crate::support::objects::noise(2_000_000);
+    let (_, second) = two_commits();
+    let entries = [&second.blob, &second.tree, &second.commit, &blob(noise)].map(entry);
+    let request = Request::new()
+        .command(ZERO, &second.id(), "refs/heads/large")
+        .capabilities("report-status")
+        .pack(pack(&entries))
+        .bytes();
+    let mut command = Command::new("sh");
+    git::isolate(&mut command);
+    command.args(["-c", "ulimit -f 400 && exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_packhouse")).args(["receive-pack", "--stateless-rpc"]);
+    let output = run(command.arg(&repository), &request);
+    assert_eq!(output.status.code(), Some(0));
+    let answer = Answer::from_plain(&output.stdout);
+    assert_eq!(answer.report[0], "unpack file too large for the server's limit");
+}

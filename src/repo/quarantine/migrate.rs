@@ -426,6 +426,9 @@ mod tests {
         };
     }
 
+    /// Whether the quarantine is sealed, and what is done to a file of it.
+    type Change<'a> = (bool, &'a dyn Fn(&Path));
+
     #[test]
     fn what_was_removed_or_changed_in_quarantine_stops_the_migration() {
         let pack = TestPack::of(&["one", "two"]);
@@ -434,8 +437,7 @@ mod tests {
             fs::write(path, b"").unwrap();
         };
         let removed = |path: &Path| fs::remove_file(path).unwrap();
-        let changes: [(bool, &dyn Fn(&Path)); 3] =
-            [(false, &removed), (true, &removed), (true, &truncated)];
+        let changes: [Change<'_>; 3] = [(false, &removed), (true, &removed), (true, &truncated)];
         for (seals, change) in changes {
             for file in 0..4 {
                 let world = World::new();

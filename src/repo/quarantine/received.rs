@@ -88,9 +88,9 @@ impl Received {
             let is_there = listed.contains(path.as_path())
                 && match received.seal {
                     None => true,
-                    Some(seal) => disk.stat_link(path)?.is_some_and(|stat| {
-                        stat.kind == EntryKind::File && Seal::of(stat) == seal
-                    }),
+                    Some(seal) => disk
+                        .stat_link(path)?
+                        .is_some_and(|stat| stat.kind == EntryKind::File && Seal::of(stat) == seal),
                 };
             if !is_there {
                 altered.push(path.clone());

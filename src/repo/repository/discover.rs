@@ -1,12 +1,13 @@
 //! Which directory a path means.
 
 use super::super::config::expand;
-use super::super::disk::{Disk, EntryKind};
+use super::super::disk::{Disk, EntryKind, unless_unknown};
 use super::super::environment::Environment;
 use super::error::RepositoryError;
 use crate::model::ObjectId;
 use bstr::ByteSlice;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -44,10 +45,11 @@ pub(super) fn find(
         candidate.push(suffix);
         let candidate = PathBuf::from(candidate);
         // A path that is too long or runs in circles is no repository, whatever the error.
-        let Ok(Some(stat)) = disk.stat(&candidate) else { continue };
-        match stat.kind {
-            EntryKind::File => return through_gitfile(disk, candidate, environment),
-            EntryKind::Directory if is_git_directory(disk, &candidate, environment) => {
+        let stat = unless_unknown(disk.stat(&candidate), None)
+            .map_err(RepositoryError::disk(&candidate))?;
+        match stat.map(|stat| stat.kind) {
+            Some(EntryKind::File) => return through_gitfile(disk, candidate, environment),
+            Some(EntryKind::Directory) if is_git_directory(disk, &candidate, environment)? => {
                 return Ok(Found { named: candidate, target: None });
             }
             _ => {}
@@ -56,20 +58,35 @@ pub(super) fn find(
     Err(not_found())
 }
 
-/// Whether a directory looks like a repository: a HEAD that makes sense, `objects` and `refs`.
-pub(super) fn is_git_directory(disk: &Disk, path: &Path, environment: &Environment) -> bool {
-    let Ok(common) = common_dir(disk, path) else { return false };
-    let is_directory = |path: &Path| matches!(disk.stat(path), Ok(Some(stat)) if stat.kind == EntryKind::Directory);
+/// Whether a directory looks like a repository: a HEAD that makes sense, `objects` and `refs`. What
+/// cannot be looked at is none, unless that is for want of descriptors or because the disk fails.
+pub(super) fn is_git_directory(
+    disk: &Disk,
+    path: &Path,
+    environment: &Environment,
+) -> Result<bool, RepositoryError> {
+    looks_like_one(disk, path, environment).map_err(RepositoryError::disk(path))
+}
+
+fn looks_like_one(disk: &Disk, path: &Path, environment: &Environment) -> io::Result<bool> {
+    let common = unless_unknown(common_dir(disk, path).map(Some), None)?;
+    let Some(common) = common else { return Ok(false) };
+    let is_directory = |path: &Path| -> io::Result<bool> {
+        let stat = unless_unknown(disk.stat(path), None)?;
+        Ok(stat.is_some_and(|stat| stat.kind == EntryKind::Directory))
+    };
     let objects = match environment.var("GIT_OBJECT_DIRECTORY") {
         Some(elsewhere) => path.join(elsewhere),
         None => common.join("objects"),
     };
-    has_valid_head(disk, path) && is_directory(&objects) && is_directory(&common.join("refs"))
+    Ok(has_valid_head(disk, path)?
+        && is_directory(&objects)?
+        && is_directory(&common.join("refs"))?)
 }
 
 /// The directory that holds what linked work trees share: the one that `commondir` names, or the
 /// git directory itself.
-pub(super) fn common_dir(disk: &Disk, git_dir: &Path) -> std::io::Result<PathBuf> {
+pub(super) fn common_dir(disk: &Disk, git_dir: &Path) -> io::Result<PathBuf> {
     Ok(match disk.read_if_there(&git_dir.join("commondir"), GITFILE_BYTES_MAX)? {
         Some(content) => git_dir.join(path_of(content.trim_end_with(is_line_end))),
         None => git_dir.to_owned(),
@@ -88,31 +105,29 @@ fn through_gitfile(
     };
     let directory = file.parent().unwrap_or(Path::new(""));
     let target = directory.join(path_of(target));
-    if !is_git_directory(disk, &target, environment) {
+    if !is_git_directory(disk, &target, environment)? {
         return Err(RepositoryError::GitfileTarget { path: target });
     }
     Ok(Found { named: file, target: Some(target) })
 }
 
 /// HEAD is a symbolic ref, in a file or as a symbolic link, or an object id.
-fn has_valid_head(disk: &Disk, git_dir: &Path) -> bool {
+fn has_valid_head(disk: &Disk, git_dir: &Path) -> io::Result<bool> {
     let path = git_dir.join("HEAD");
-    let Ok(Some(stat)) = disk.stat_link(&path) else { return false };
-    match stat.kind {
-        EntryKind::Symlink => disk
-            .read_link(&path)
-            .ok()
-            .flatten()
+    let stat = unless_unknown(disk.stat_link(&path), None)?;
+    Ok(match stat.map(|stat| stat.kind) {
+        Some(EntryKind::Symlink) => unless_unknown(disk.read_link(&path), None)?
             .is_some_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/")),
-        EntryKind::File => disk.read(&path, HEAD_BYTES_MAX).is_ok_and(|head| {
+        Some(EntryKind::File) => {
+            let head = unless_unknown(disk.read(&path, HEAD_BYTES_MAX), Vec::new())?;
             if let Some(target) = head.strip_prefix(b"ref:") {
-                return target.trim_start().starts_with(b"refs/");
+                return Ok(target.trim_start().starts_with(b"refs/"));
             }
             let digits = head.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
             head.get(..digits).is_some_and(|hex| ObjectId::from_hex(hex).is_ok())
-        }),
+        }
         _ => false,
-    }
+    })
 }
 
 fn trim_slashes(path: &[u8]) -> &[u8] {

@@ -56,7 +56,7 @@ impl Repository {
         git_dir: &Path,
         environment: &Environment,
     ) -> Result<Self, RepositoryError> {
-        if !discover::is_git_directory(disk, git_dir, environment) {
+        if !discover::is_git_directory(disk, git_dir, environment)? {
             return Err(RepositoryError::NotARepository { path: git_dir.to_owned() });
         }
         Self::open(disk, &Found { named: git_dir.to_owned(), target: None }, environment)

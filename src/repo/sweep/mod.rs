@@ -4,7 +4,8 @@
 //! |---|---|
 //! | our quarantines, `objects/tmp_objdir-incoming-packhouse-*` | nobody holds the lock on it |
 //! | git's, `objects/tmp_objdir-incoming-` and six letters | nothing in it has changed for the given age |
-//! | unfinished objects, packs and refs, `tmp_*` | it has not changed for that age |
+//! | unfinished objects and packs, `tmp_*` | it has not changed for that age |
+//! | our unfinished refs, `tmp_ref_*` and `tmp_packed_refs_*` | it has not changed for ten minutes and no lock is a name of it, or for that age |
 //! | our `.tmp-packhouse-*` beside repositories | nobody holds the lock on it, and nothing was stored there |
 //! | `*.lock`, keep files of dead processes | never; they are reported |
 //!
@@ -23,5 +24,5 @@ mod repository;
 mod walk;
 
 pub use report::{Finding, Reported, SweepReport};
-pub use repository::Sweep;
+pub use repository::{OWN_AGE, Sweep};
 pub use walk::{Found, Walk, repositories_below, walk};

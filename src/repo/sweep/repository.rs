@@ -102,7 +102,7 @@ struct Place<'a> {
 impl Place<'_> {
     fn git_dir(&mut self, directory: &Path) {
         self.each(directory, |place, path, name, kind| match kind {
-            EntryKind::File if begins_with_any(name, &REF_PREFIXES) => place.if_old(path),
+            EntryKind::File if begins_with_any(name, &REF_PREFIXES) => place.unfinished_ref(path),
             EntryKind::File if LOCKS.contains(&name) => place.lock(path),
             _ => {}
         });
@@ -139,7 +139,9 @@ impl Place<'_> {
         while let Some(directory) = pending.pop() {
             self.each(&directory, |place, path, name, kind| match kind {
                 EntryKind::Directory => pending.push(path.to_owned()),
-                EntryKind::File if begins_with_any(name, &REF_PREFIXES) => place.if_old(path),
+                EntryKind::File if begins_with_any(name, &REF_PREFIXES) => {
+                    place.unfinished_ref(path);
+                }
                 EntryKind::File if name.ends_with(b".lock") => place.lock(path),
                 _ => {}
             });
@@ -181,6 +183,21 @@ impl Place<'_> {
                 Ok(false) => self.report.live += 1,
                 Err(error) => self.failed(path, error),
             },
+            Err(error) => self.failed(path, error),
+        }
+    }
+
+    /// Nobody but packhouse makes these, and holds one, by this name alone, for no longer than it
+    /// takes to write it: a transaction that waits has given it the name of a lock as well.
+    fn unfinished_ref(&mut self, path: &Path) {
+        match self.sweep.disk.stat_link(path) {
+            Ok(Some(stat)) => {
+                let age = self.sweep.since(stat);
+                if age > self.sweep.age || age > OWN_AGE && stat.links == 1 {
+                    self.remove(path);
+                }
+            }
+            Ok(None) => {}
             Err(error) => self.failed(path, error),
         }
     }
@@ -257,6 +274,9 @@ const OBJECT_PREFIXES: [&str; 2] = ["tmp_obj_", "tmp_base_"];
 
 /// Unfinished packs and what belongs to them.
 const PACK_PREFIXES: [&str; 3] = ["tmp_pack_", "tmp_idx_", "tmp_rev_"];
+
+/// The age at which a file of ours that nobody has locked has no living owner.
+pub const OWN_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// The names that ref transactions give to files before they are renamed; `refs` defines them.
 const REF_PREFIXES: [&str; 3] = ["tmp_ref_", ".tmp_ref_", "tmp_packed_refs_"];

@@ -155,10 +155,6 @@ fn what_others_left_goes_when_it_has_not_changed_for_longer_than_the_age() {
         "objects/pack/tmp_pack_abcdef",
         "objects/pack/tmp_idx_abcdef",
         "objects/pack/tmp_rev_abcdef",
-        "tmp_ref_abcdef",
-        "tmp_packed_refs_abcdef",
-        "refs/.tmp_ref_abcdef",
-        "refs/heads/.tmp_ref_abcdef",
     ];
     for name in names {
         place.file(name, HOUR);
@@ -168,6 +164,29 @@ fn what_others_left_goes_when_it_has_not_changed_for_longer_than_the_age() {
         names.iter().map(|name| place.file(name, HOUR + Duration::from_secs(1))).collect();
     assert_eq!(sorted(place.sweep().removed), sorted(old.clone()));
     assert!(old.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn our_unfinished_refs_go_after_ten_minutes_unless_they_are_locks_too() {
+    let place = Place::new();
+    let names = [
+        "tmp_ref_abcdef",
+        "tmp_packed_refs_abcdef",
+        "refs/.tmp_ref_abcdef",
+        "refs/heads/.tmp_ref_abcdef",
+    ];
+    let young: Vec<_> = names.iter().map(|name| place.file(name, OWN_AGE)).collect();
+    assert!(place.sweep().is_empty(), "what is just that old stays");
+    for path in &young {
+        place.set_age(path, OWN_AGE + Duration::from_secs(1));
+    }
+    let lock = place.path("refs/heads/x.lock");
+    fs::hard_link(&young[0], &lock).unwrap();
+    let removed = place.sweep().removed;
+    assert_eq!(sorted(removed), sorted(young[1..].to_vec()));
+    assert!(young[0].exists());
+    fs::remove_file(lock).unwrap();
+    assert_eq!(place.sweep().removed, young[..1]);
 }
 
 #[test]
