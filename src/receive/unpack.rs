@@ -4,12 +4,13 @@ use super::ReceiveError;
 use super::receiver::Receiver;
 use super::session::{Session, cancelled};
 use crate::ingest::{self, Blame, Destination, IngestError, IngestOptions};
-use crate::model::{CancelToken, Limits};
+use crate::model::{CancelToken, Limits, UnpackLimit};
 use crate::repo::{Environment, Quarantine, Repository, object_directories};
 use crate::report::{Fault, Phase};
 use crate::snapshot::{ObjectSnapshot, Sources};
 use std::error::Error;
 use std::io::{self, Read};
+use std::time::SystemTime;
 
 impl Receiver {
     /// What the repository has now.
@@ -49,7 +50,11 @@ impl Session<'_> {
         };
         let options = IngestOptions {
             hash: self.repository.hash(),
-            unpack_limit: self.settings.unpack_limit,
+            unpack_limit: if self.gc_is_running() {
+                UnpackLimit(1)
+            } else {
+                self.settings.unpack_limit
+            },
             limits: Limits {
                 big_file_bytes: self.repository.big_file_bytes(),
                 ..self.receiver.limits().clone()
@@ -72,7 +77,23 @@ impl Session<'_> {
         self.ingested = Some(ingested);
         Ok(())
     }
+
+    /// Whether a `git gc` is at work here, as its `gc.pid` says, which git itself believes for
+    /// twelve hours. It may prune loose objects that no ref led to when it looked, however new; a
+    /// pack with a keep file it leaves alone.
+    fn gc_is_running(&self) -> bool {
+        let path = self.repository.common_dir().join("gc.pid");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // It only makes a bad thing rarer: what cannot be looked at counts for nothing.
+        self.repository.disk().stat(&path).ok().flatten().is_some_and(|stat| {
+            u64::try_from(stat.modified.0)
+                .is_ok_and(|began| began.saturating_add(GC_SECONDS_MAX) > now.as_secs())
+        })
+    }
 }
+
+/// The age at which git takes a `gc.pid` for that of a gc that died.
+const GC_SECONDS_MAX: u64 = 12 * 60 * 60;
 
 fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
     // The bytes came and mean nothing: the content coding around the pack is damaged.

@@ -161,3 +161,22 @@ fn a_new_value_that_was_repacked_before_its_ref_moves_is_found() {
     answer.assert_all_ok();
     git::assert_sound(&scene.repository);
 }
+
+#[test]
+fn while_a_gc_runs_small_pushes_are_kept_as_packs() {
+    let scene = scene(100);
+    let packs = || fs::read_dir(scene.repository.join("objects/pack")).unwrap().count();
+    let pid = scene.repository.join("gc.pid");
+    fs::write(&pid, "1 elsewhere").unwrap();
+    scene.goes_on();
+    assert_eq!(packs(), 3, "a pack, its index and its reverse index");
+    // The gc died long ago.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(13 * 3600);
+    let times = fs::FileTimes::new().set_modified(old);
+    fs::File::open(&pid).unwrap().set_times(times).unwrap();
+    let third = crate::support::objects::Snapshot::new("third\n", &[&scene.second.id()]);
+    let request = Request::new().command(ZERO, &third.id(), "refs/heads/third").pack(third.pack());
+    scene.answer(&request).assert_all_ok();
+    assert_eq!(packs(), 3);
+    git::assert_sound(&scene.repository);
+}
