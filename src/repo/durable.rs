@@ -13,8 +13,10 @@
 use super::disk::{Disk, Stat, absent_is_none, bump};
 use super::flush_policy::Component;
 use super::recorder::{FileId, Operation};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -342,6 +344,31 @@ impl Disk {
             self.record(|| Operation::RemoveDirectory { path: path.to_owned() });
         }
         Ok(was_there)
+    }
+
+    /// Removes a name from a directory that is open; `path` is for the record.
+    pub(super) fn remove_entry(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+        is_directory: bool,
+        path: PathBuf,
+    ) -> io::Result<()> {
+        use rustix::fs::{AtFlags, unlinkat};
+        self.admit(true)?;
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let removed = unlinkat(directory, name, flags).map_err(io::Error::from);
+        if absent_is_none(removed)?.is_some() {
+            bump(&self.shared.counters.removes);
+            self.record(|| {
+                if is_directory {
+                    Operation::RemoveDirectory { path }
+                } else {
+                    Operation::Unlink { path }
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Gives a file or directory these permission bits, whatever the umask.

@@ -5,15 +5,13 @@
 //! lists or empties what the link leads to. Here no symbolic link is followed, neither at the
 //! start nor below it, and every entry is removed from the very directory that was listed.
 
-use super::disk::{DirectoryEntry, Disk, EntryKind};
-use super::disk::{absent_is_none, bump};
-use super::recorder::Operation;
+use super::disk::{DirectoryEntry, Disk, EntryKind, bump};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -120,22 +118,13 @@ impl HeldDirectory {
             return Err(io::Error::other(text));
         };
         for DirectoryEntry { name, kind } in self.list(disk)? {
-            let mut flags = AtFlags::empty();
-            if kind == EntryKind::Directory {
+            let is_directory = kind == EntryKind::Directory;
+            if is_directory {
                 let Some(below) = self.below(&name)? else { continue };
                 below.clear(disk, levels)?;
-                flags = AtFlags::REMOVEDIR;
             }
-            disk.admit(true)?;
-            let removed = rustix::fs::unlinkat(self.directory.as_fd(), name.as_bytes(), flags);
-            if absent_is_none(removed.map_err(Into::into))?.is_some() {
-                bump(&disk.shared.counters.removes);
-                let path = self.path.join(&name);
-                disk.record(|| match kind {
-                    EntryKind::Directory => Operation::RemoveDirectory { path },
-                    _ => Operation::Unlink { path },
-                });
-            }
+            let path = self.path.join(&name);
+            disk.remove_entry(self.directory.as_fd(), &name, is_directory, path)?;
         }
         Ok(())
     }

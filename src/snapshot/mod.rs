@@ -44,6 +44,7 @@ mod error;
 mod index_file;
 mod input;
 mod layout;
+mod listed_names;
 mod loose;
 mod loose_reader;
 mod multi_pack_index;

@@ -6,6 +6,7 @@
 use super::descriptors::Descriptors;
 use super::index_file::{Identity, IndexFile, Unreadable, is_gone};
 use super::layout::IndexError;
+use super::listed_names::Names;
 use super::multi_pack_index::{self, MultiPackIndex, stem_of};
 use super::run::{self, PackFile, Run};
 use super::{IndexFault, SnapshotError};
@@ -16,7 +17,6 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -363,32 +363,6 @@ impl Multi {
     /// One that names a pack that has gone is ignored whole: its objects may be anywhere by now.
     fn is_usable(&self, names: &Names) -> bool {
         matches!(self, Self::Read { packs, .. } if packs.is_subset(&names.packs))
-    }
-}
-
-/// What a listing says, by names.
-struct Names {
-    /// The packs, without `.pack`.
-    packs: HashSet<OsString>,
-    /// The indexes of packs that are there, without `.idx`.
-    indexes: Vec<OsString>,
-    has_multi: bool,
-}
-
-impl Names {
-    fn of(listing: &[DirectoryEntry]) -> Self {
-        // Names that begin with a dot are of files being written, by rsync or `git repack`.
-        let names = || listing.iter().map(|entry| entry.name.as_bytes());
-        let stems = |ending: &'static [u8]| {
-            names()
-                .filter(|name| !name.starts_with(b"."))
-                .filter_map(move |name| name.strip_suffix(ending))
-                .map(|stem| OsString::from_vec(stem.to_vec()))
-        };
-        let packs: HashSet<OsString> = stems(b".pack").collect();
-        let indexes = stems(b".idx").filter(|stem| packs.contains(stem)).collect();
-        let has_multi = names().any(|name| name == multi_pack_index::FILE_NAME.as_bytes());
-        Self { packs, indexes, has_multi }
     }
 }
 
