@@ -70,6 +70,7 @@ impl Receiver {
         let Request::Push(request) = request else { return Ok(Verdict::Probe) };
 
         // 4. Judge early what the server's own rules refuse.
+        self.refuse_after_failed_flush()?;
         request::refuse_unspeakable(&request)?;
         let opened = self.open_target(push.target, &request, &push.environment)?;
         let channel = Channel::new(push.client, request.capabilities.side_band_64k);

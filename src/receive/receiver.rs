@@ -10,7 +10,7 @@ use crate::model::{
 use crate::refs::{Namespace, PackedRefsCache, RefContext, RefSettings, RefStore};
 use crate::repo::create::{CreateError, Creation, NewRepository, RepositoryHold, create};
 use crate::repo::{Disk, Environment, GitConfig, InFlight, KeepRegistry, Repository};
-use crate::report::{Fault, Phase};
+use crate::report::{DISK_FAILED, Fault, Phase};
 use crate::snapshot::SnapshotCache;
 use crate::wire::{PushRequest, ServerCapabilities};
 use bstr::ByteSlice;
@@ -138,6 +138,15 @@ impl Receiver {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.settings.limits
+    }
+
+    /// Fails if a flush has failed before: the kernel may hold what the disk has not, no later flush
+    /// can tell, and a ref that "may have moved" would be taken for durable by the next push.
+    pub(super) fn refuse_after_failed_flush(&self) -> Result<(), ReceiveError> {
+        if self.disk().is_healthy() {
+            return Ok(());
+        }
+        Err(ReceiveError::new(Fault::DiskFailed, Phase::Request, DISK_FAILED))
     }
 
     pub(super) fn runs_hooks_apart(&self) -> bool {

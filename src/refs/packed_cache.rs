@@ -155,7 +155,7 @@ mod tests {
         }
 
         fn make_old(&self) {
-            let time = SystemTime::now() - Duration::from_mins(1);
+            let time = SystemTime::now() - Duration::from_secs(60);
             let file = File::options().write(true).open(&self.path).unwrap();
             file.set_times(FileTimes::new().set_modified(time)).unwrap();
         }

@@ -98,9 +98,14 @@ impl DurableFile {
         if !self.disk.policy.flushes(component) {
             return Ok(());
         }
-        self.disk.admit(false)?;
         bump(&self.disk.shared.counters.file_flushes);
-        self.file.sync_data().inspect_err(|_| self.disk.note_failed_flush())?;
+        let flushed = self.disk.admit(false).and_then(|()| self.file.sync_data());
+        // A file without room is not named by anything yet: it goes, and no other is concerned.
+        flushed.inspect_err(|error| {
+            if !lacks_room(error) {
+                self.disk.note_failed_flush();
+            }
+        })?;
         self.disk.record(|| Operation::FlushFile { file: self.id });
         Ok(())
     }
@@ -394,9 +399,10 @@ impl Disk {
         if !self.policy.flushes_directories_of(component) {
             return Ok(());
         }
-        self.admit(false)?;
         bump(&self.shared.counters.directory_flushes);
-        File::open(path)?.sync_all().inspect_err(|_| self.note_failed_flush())?;
+        let directory = File::open(path)?;
+        let flushed = self.admit(false).and_then(|()| directory.sync_all());
+        flushed.inspect_err(|_| self.note_failed_flush())?;
         self.record(|| Operation::FlushDirectory { path: path.to_owned() });
         Ok(())
     }
@@ -440,6 +446,12 @@ fn random_letters() -> io::Result<String> {
     let mut bytes = [0u8; 6];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+}
+
+/// Whether a file could not be kept because there is no room for it.
+fn lacks_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 #[cfg(test)]

@@ -51,13 +51,15 @@ pub enum Fault {
     FileTooLarge,
     /// The server has too many files open, or no memory; it may do better in a moment.
     Overloaded,
+    /// A flush has failed, so that nothing can be promised any more until the server starts again.
+    DiskFailed,
     /// Anything else on the server's side.
     Internal,
 }
 
 impl Fault {
     /// Every row of the table.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoRepository,
         Self::NotReceiving,
         Self::Unsupported,
@@ -70,6 +72,7 @@ impl Fault {
         Self::NoSpace,
         Self::FileTooLarge,
         Self::Overloaded,
+        Self::DiskFailed,
         Self::Internal,
     ];
 
@@ -86,6 +89,7 @@ impl Fault {
             | Self::NoSpace
             | Self::FileTooLarge
             | Self::Overloaded
+            | Self::DiskFailed
             | Self::Internal => Blame::Server,
         }
     }

@@ -11,4 +11,4 @@ mod table;
 
 pub use causes::with_causes;
 pub use fault::{Blame, Fault, Phase};
-pub use table::{Channel, FILE_TOO_LARGE, LogLevel, NO_SPACE, OVERLOADED, Row, row};
+pub use table::{Channel, DISK_FAILED, FILE_TOO_LARGE, LogLevel, NO_SPACE, OVERLOADED, Row, row};

@@ -51,6 +51,10 @@ pub const FILE_TOO_LARGE: &str = "file too large for the server's limit";
 /// What is said when the server has no descriptors or no memory left.
 pub const OVERLOADED: &str = "the server has too many files open, try again later";
 
+/// What is said from the moment at which a flush has failed.
+pub const DISK_FAILED: &str = "the server's disk has failed to keep what was written; the server \
+                               takes no push until its operator has looked at it";
+
 /// What a fault means in a phase.
 pub fn row(fault: Fault, phase: Phase) -> Row {
     let (http_status, label) = match fault {
@@ -66,6 +70,7 @@ pub fn row(fault: Fault, phase: Phase) -> Row {
         Fault::NoSpace => (507, "no-space"),
         Fault::FileTooLarge => (507, "file-too-large"),
         Fault::Overloaded => (503, "overloaded"),
+        Fault::DiskFailed => (503, "disk-failed"),
         Fault::Internal => (500, "internal"),
     };
     let channel = match phase {

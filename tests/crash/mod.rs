@@ -21,6 +21,7 @@ use crate::support::objects::{
 use crate::support::request::Request;
 use packhouse::repo::sweep::Sweep;
 use packhouse::repo::{Disk, FlushPolicy, Operation};
+use packhouse::report::Fault;
 use replay::Replay;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -92,6 +93,38 @@ fn every_fault_of_the_disk_leaves_the_repository_whole() {
             assert!(at > 10, "{at} changes");
         }
     }
+}
+
+#[test]
+fn after_a_failed_flush_nothing_more_is_promised() {
+    let (first, second) = two_commits();
+    let request = Request::new()
+        .command(&first.id(), &second.id(), "refs/heads/main")
+        .pack(second.pack())
+        .bytes();
+    let next = Request::new().command(ZERO, &first.id(), "refs/heads/next").pack(pack(&[])).bytes();
+    let mut failed = 0;
+    for at in 0.. {
+        let scratch = tempfile::tempdir().unwrap();
+        let repository = seeded(scratch.path(), keep_packs);
+        let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
+        let local = Local::new(disk);
+        recorder.fail_at(at, std::io::ErrorKind::Other, false);
+        let _ = local.push(&repository, &request);
+        let happened = recorder.attempts() > at;
+        recorder.fail_at(usize::MAX, std::io::ErrorKind::Other, false);
+        if !happened {
+            break;
+        }
+        let (outcome, _) = local.push(&repository, &next);
+        assert_eq!(git::refs(&repository).contains("next"), local.receiver.disk().is_healthy());
+        if let Err(error) = outcome.result {
+            assert_eq!(error.fault(), Fault::DiskFailed);
+            failed += 1;
+        }
+    }
+    // The pack, its index, their directory, the ref, its directory.
+    assert!(failed >= 5, "{failed}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::support::answer::Answer;
 use crate::support::git;
 use crate::support::objects::{Snapshot, ZERO};
 use crate::support::request::Request as Push;
+use rustix::process::Signal;
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -50,7 +51,7 @@ fn wait_for(path: &Path) {
 
 #[test]
 fn an_idle_server_ends_at_once_with_status_zero() {
-    for signal in ["TERM", "INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let server = Server::start();
         let _idle = Connection::open(&server);
         server.signal(signal);
@@ -69,7 +70,7 @@ fn a_running_push_ends_well_before_the_server_does() {
         waiting_hook(&server, hook);
         let mut connection = begin(&server, &push("refs/heads/main"));
         wait_for(&server.directory().join("running"));
-        server.signal("TERM");
+        server.signal(Signal::TERM);
         std::thread::sleep(Duration::from_millis(200));
         assert!(TcpStream::connect(server.address()).is_err(), "it still listens");
         fs::write(server.directory().join("go"), "").unwrap();
@@ -90,7 +91,7 @@ fn a_push_that_has_not_come_to_its_commit_is_stopped_after_the_grace() {
     connection.write(&body[..body.len() - 20]).unwrap();
     // It is being read.
     std::thread::sleep(Duration::from_millis(300));
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     let directory = server.path("x.git");
     let started = Instant::now();
     connection.patience(Duration::from_secs(10));

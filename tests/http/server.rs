@@ -1,6 +1,7 @@
 //! A `packhouse serve` of the test's own, on a port of its own.
 
 use crate::support::git;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -160,10 +161,10 @@ impl Server {
         text.0.clone()
     }
 
-    /// Sends a signal such as `TERM`.
-    pub fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(id, signal).unwrap();
     }
 
     /// Waits for the end; gives the status and the whole log.

@@ -64,6 +64,7 @@ fn with_record(state_dir: &Path) -> Local {
         unpack_limit: UnpackLimit::DEFAULT,
         agent: "packhouse/test".into(),
         state_dir: Some(state_dir.to_owned()),
+        hooks_apart: false,
     });
     Local { receiver: receiver.unwrap(), ..Local::new(disk) }
 }

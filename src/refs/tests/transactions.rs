@@ -136,10 +136,9 @@ fn an_atomic_push_that_names_a_ref_twice_is_refused() {
         [[X, X], [X, "refs/heads/s"], ["refs/heads/s", X], ["refs/heads/t", "refs/heads/s"]]
     {
         let edits = names.map(|name| create(name, commit(0)));
-        let started = Instant::now();
+        // A lock that it waited for in vain would be another error.
         let (_, error) = transaction.apply_atomic(&edits).unwrap_err();
         assert!(matches!(error, RefError::Duplicate { .. }), "{error}");
-        assert!(started.elapsed() < Duration::from_millis(90), "waited for its own lock");
         assert_eq!(repository.refs(), "");
     }
     let edits = [create(X, commit(0)), create(X, commit(0))];
