@@ -4,7 +4,7 @@
 //! It takes a *set* so that pushes that are ready together can share flushes.
 
 use super::disk::Disk;
-use super::durable::DurableFile;
+use super::durable_file::DurableFile;
 use super::flush_policy::Component;
 use std::collections::BTreeSet;
 use std::io;

@@ -1,8 +1,7 @@
 //! Every change packhouse makes on disk, and the order in which changes become durable.
 //!
-//! [`DurableFile`] writes and flushes through one descriptor: another descriptor's flush may
-//! report nothing of an error that this one's writes met. [`ChangeSet`](super::ChangeSet) commits
-//! many changes in the one safe order.
+//! Files are written by [`DurableFile`]. [`ChangeSet`](super::ChangeSet) commits many changes in the
+//! one safe order.
 //!
 //! A failed flush is never retried: the kernel may have dropped the pages and would report
 //! success (see fsync(2), and the PostgreSQL project's "fsyncgate"). It fails the set, and
@@ -10,122 +9,16 @@
 //!
 //! This file does not decide what needs flushing; [`FlushPolicy`](super::FlushPolicy) does.
 
-use super::disk::{Disk, Stat, absent_is_none, bump};
+use super::disk::{Disk, absent_is_none, bump};
+use super::durable_file::DurableFile;
 use super::flush_policy::Component;
 use super::recorder::{FileId, Operation};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-
-/// A file being written. Dropping it neither flushes nor removes it.
-#[derive(Debug)]
-pub struct DurableFile {
-    disk: Disk,
-    file: File,
-    id: FileId,
-    path: PathBuf,
-    length: u64,
-    appends: bool,
-}
-
-impl DurableFile {
-    /// Where it is; its name when it was created, whatever has been renamed since.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes so far.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// The descriptor, for reading back what was written. Writes go through this type alone.
-    pub fn as_file(&self) -> &File {
-        &self.file
-    }
-
-    /// Writes over bytes that are there, or past the end.
-    pub fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.admit(false)?;
-        self.file.write_all_at(bytes, offset)?;
-        let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        self.length = self.length.max(end);
-        self.disk.record(|| Operation::Write { file: self.id, offset, bytes: bytes.to_vec() });
-        Ok(())
-    }
-
-    /// Cuts it to `length` bytes.
-    pub fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.disk.admit(true)?;
-        self.file.set_len(length)?;
-        self.length = length;
-        self.disk.record(|| Operation::Truncate { file: self.id, length });
-        Ok(())
-    }
-
-    /// What `stat` says of it.
-    pub fn stat(&self) -> io::Result<Stat> {
-        bump(&self.disk.shared.counters.stats);
-        self.file.metadata().map(Stat::from)
-    }
-
-    /// Its permission bits.
-    pub fn mode(&self) -> io::Result<u32> {
-        Ok(self.stat()?.mode)
-    }
-
-    /// Gives it these permission bits, whatever the umask.
-    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        self.disk.admit(false)?;
-        self.file.set_permissions(Permissions::from_mode(mode))
-    }
-
-    /// Writes where the file ends now, which is further on if somebody else has written.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.disk.admit(false)?;
-        (&self.file).write_all(bytes)?;
-        let offset = self.length;
-        self.length = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        self.disk.record(|| Operation::Write { file: self.id, offset, bytes: bytes.to_vec() });
-        Ok(())
-    }
-
-    /// Makes the bytes durable if files of this kind are flushed at all.
-    pub fn flush_as(&self, component: Component) -> io::Result<()> {
-        if !self.disk.policy.flushes(component) {
-            return Ok(());
-        }
-        bump(&self.disk.shared.counters.file_flushes);
-        let flushed = self.disk.admit(false).and_then(|()| self.file.sync_data());
-        // A file without room is not named by anything yet: it goes, and no other is concerned.
-        flushed.inspect_err(|error| {
-            if !lacks_room(error) {
-                self.disk.note_failed_flush();
-            }
-        })?;
-        self.disk.record(|| Operation::FlushFile { file: self.id });
-        Ok(())
-    }
-}
-
-/// Appends. `flush` does nothing: durability is asked for by [`DurableFile::flush_as`].
-impl Write for DurableFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.appends {
-            self.append(bytes)?;
-        } else {
-            self.write_all_at(bytes, self.length)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Changes on disk, one by one. None of them is durable until a flush says so.
 impl Disk {
@@ -448,16 +341,11 @@ fn random_letters() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
 }
 
-/// Whether a file could not be kept because there is no room for it.
-fn lacks_room(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::repo::{ChangeSet, FlushPolicy, Recorder};
+    use std::io::Write as _;
     use std::sync::Arc;
 
     fn recording() -> (Disk, Arc<Recorder>, tempfile::TempDir) {

@@ -21,7 +21,7 @@
 //! its locks to itself, nobody can tell, and no two of them may use one state directory.
 
 use super::disk::{Disk, EntryKind, Stat};
-use super::durable::DurableFile;
+use super::durable_file::DurableFile;
 use super::flush_policy::Component;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};

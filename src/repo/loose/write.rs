@@ -1,7 +1,7 @@
 //! Writing loose objects.
 
 use super::super::disk::Disk;
-use super::super::durable::DurableFile;
+use super::super::durable_file::DurableFile;
 use super::super::repository::SharedPermissions;
 use crate::model::ObjectKind;
 use flate2::{Compress, Compression, FlushCompress, Status};

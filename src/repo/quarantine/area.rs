@@ -1,6 +1,6 @@
 //! The directory of one quarantine: made, locked, written into, taken away.
 
-use super::super::durable::DurableFile;
+use super::super::durable_file::DurableFile;
 use super::super::environment::Environment;
 use super::super::keep::KeepRegistry;
 use super::super::loose::loose_path;

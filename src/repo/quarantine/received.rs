@@ -5,7 +5,7 @@
 //! for stored on the word of anything in memory.
 
 use super::super::disk::{Disk, EntryKind, Stat};
-use super::super::durable::DurableFile;
+use super::super::durable_file::DurableFile;
 use super::contents::Contents;
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::super::config::GitConfig;
 use super::super::disk::Disk;
-use super::super::durable::DurableFile;
+use super::super::durable_file::DurableFile;
 use super::error::RepositoryError;
 use std::io;
 use std::path::Path;
