@@ -373,8 +373,9 @@ fn beside_stock_git(scene: &Scene, work: impl FnOnce()) {
                     thread::sleep(Duration::from_millis(5));
                 }
                 println!("git {}: {runs} runs, {failed} of them failed", arguments.join(" "));
-                // One that finds a ref without its object has found a push that was lost.
-                let lost = |text: &&String| text.contains("bad object");
+                // One that finds a ref without its object has found a push that was lost, unless
+                // the ref is one of those that are deleted again, whose objects it drops itself.
+                let lost = |text: &&String| text.contains("bad object refs/heads/r");
                 assert_eq!(complaints.iter().find(lost), None);
             });
         }
