@@ -112,7 +112,11 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         state_dir: Some(state_dir),
         hooks_apart: true,
     })?;
-    let who_may_push = who_may_push(rules, authenticator.is_configured());
+    let mut who_may_push = who_may_push(rules, authenticator.is_configured());
+    let is_public = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    if settings.htpasswd.is_some() && tls.is_none() && is_public {
+        who_may_push.push_str(PLAIN_PASSWORDS);
+    }
     let log_format = settings.log_format.unwrap_or(LogFormat::Text);
     let settings =
         ServerSettings { root, rules, authenticator, receiver, environment, tls, bounds };
@@ -261,12 +265,16 @@ fn raise_descriptor_limit() -> Option<u64> {
     maximum
 }
 
+/// Said of a server that takes passwords where others may listen.
+const PLAIN_PASSWORDS: &str = "; passwords travel unencrypted: give --tls-cert and --tls-key, or put \
+                               a proxy that speaks HTTPS in front";
+
 /// What the rules come to, for whoever starts the server.
 fn who_may_push(rules: Rules, authentication: bool) -> String {
     let users = if authentication { "known users may push" } else { "" };
     let unnamed = match rules.anonymous {
         Anonymous::Write if rules.local_only => {
-            "anybody on this machine may push: no authentication is configured"
+            "you may push from this machine, and no other user: no authentication is configured"
         }
         Anonymous::Write => "anybody may push, known or not",
         Anonymous::Read if authentication => "anybody may fetch",
@@ -309,7 +317,7 @@ mod tests {
         let local = Rules { anonymous: Anonymous::Write, create_on_push: true, local_only: true };
         assert_eq!(
             who_may_push(local, false),
-            "anybody on this machine may push: no authentication is configured; \
+            "you may push from this machine, and no other user: no authentication is configured; \
              a push makes the repository it names"
         );
         assert_eq!(told(Anonymous::None, false, true), "known users may push");

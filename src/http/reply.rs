@@ -10,6 +10,7 @@ use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, TRAILER, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -53,50 +54,51 @@ impl Refusal {
         Self::Failed { status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text }
     }
 
+    /// What is said, to the client and in the log.
+    pub(super) fn words(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Unauthenticated => "authentication required, or failed",
+            Self::Denied(denial) => return denial.to_string().into(),
+            Self::NotFound => "repository not found",
+            Self::RepositoriesBelow => {
+                "repository not found, and none can be made here: repositories lie below this path"
+            }
+            Self::NoLfs => r#"{"message":"Git LFS is not served here"}"#,
+            Self::Method(_) => "method not allowed",
+            Self::Service { named: true } => "no such service",
+            Self::Service { named: false } => "the dumb protocol is not served",
+            Self::Unavailable(words) => words,
+            Self::Media(words) | Self::Failed { text: words, .. } => return words.clone().into(),
+        })
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::Denied(_) | Self::Service { .. } => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::RepositoriesBelow | Self::NoLfs => StatusCode::NOT_FOUND,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Media(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Failed { status, .. } => *status,
+        }
+    }
+
     /// The whole answer.
     pub(super) fn into_response(self) -> Response<Body> {
+        let status = self.status();
+        let mut response = text(status, &self.words());
+        let mut set = |name, value| drop(response.headers_mut().insert(name, value));
         match self {
-            Self::Unauthenticated => {
-                let mut response =
-                    text(StatusCode::UNAUTHORIZED, "authentication required, or failed");
-                response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
-                response
+            Self::Unauthenticated => set(WWW_AUTHENTICATE, CHALLENGE),
+            Self::NoLfs => set(CONTENT_TYPE, LFS),
+            Self::Method(allowed) => set(ALLOW, HeaderValue::from_static(allowed)),
+            _ if status == StatusCode::SERVICE_UNAVAILABLE => {
+                set(RETRY_AFTER, HeaderValue::from_static("10"));
             }
-            Self::Denied(denial) => text(StatusCode::FORBIDDEN, &denial.to_string()),
-            Self::NotFound => text(StatusCode::NOT_FOUND, "repository not found"),
-            Self::RepositoriesBelow => text(
-                StatusCode::NOT_FOUND,
-                "repository not found, and none can be made here: repositories lie below this path",
-            ),
-            Self::NoLfs => {
-                let body = r#"{"message":"Git LFS is not served here"}"#;
-                let mut response = text(StatusCode::NOT_FOUND, body);
-                response.headers_mut().insert(CONTENT_TYPE, LFS);
-                response
-            }
-            Self::Method(allowed) => {
-                let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-                response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-                response
-            }
-            Self::Service { named: true } => text(StatusCode::FORBIDDEN, "no such service"),
-            Self::Service { named: false } => {
-                text(StatusCode::FORBIDDEN, "the dumb protocol is not served")
-            }
-            Self::Media(words) => text(StatusCode::UNSUPPORTED_MEDIA_TYPE, &words),
-            Self::Unavailable(words) => {
-                let mut response = text(StatusCode::SERVICE_UNAVAILABLE, words);
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-                response
-            }
-            Self::Failed { status, text: words } => {
-                let mut response = text(status, &words);
-                if status == StatusCode::SERVICE_UNAVAILABLE {
-                    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-                }
-                response
-            }
+            _ => {}
         }
+        response
     }
 }
 

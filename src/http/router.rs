@@ -51,10 +51,11 @@ async fn dispatch(
         if may_drain {
             tokio::spawn(drain(body));
         }
+        let reason = refusal.words();
         let response = refusal.into_response();
         let (address, status) = (peer.to_canonical().to_string(), response.status().as_u16());
         let (method, target) = (method.as_str(), target.to_string());
-        tracing::debug!(target: "packhouse::http", address, method, target, status, "refused");
+        tracing::info!(target: "packhouse::http", address, method, target, status, %reason, "refused");
         response
     })
 }
