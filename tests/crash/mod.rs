@@ -78,6 +78,21 @@ fn a_push_with_reflogs_survives_once_acknowledged() {
 }
 
 #[test]
+fn an_atomic_push_survives_once_acknowledged() {
+    let (first, second) = two_commits();
+    let request = Request::new()
+        .capabilities("report-status side-band-64k atomic agent=probe")
+        .command(&first.id(), &second.id(), "refs/heads/main")
+        .command(ZERO, &second.id(), "refs/heads/new/ref")
+        .command(&first.id(), ZERO, "refs/heads/gone")
+        .pack(second.pack());
+    survive(&request.bytes(), |repository| {
+        git::run(repository, &["update-ref", "refs/heads/gone", "refs/heads/main"]);
+        git::run(repository, &["pack-refs", "--all", "--no-prune"]);
+    });
+}
+
+#[test]
 fn every_fault_of_the_disk_leaves_the_repository_whole() {
     let (first, second) = two_commits();
     let request = Request::new()
