@@ -346,6 +346,7 @@ mod tests {
     use super::*;
     use crate::repo::{FlushPolicy, Operation};
     use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
 
     struct World {
         root: tempfile::TempDir,
@@ -387,7 +388,20 @@ mod tests {
         for mut guard in guards {
             guard.noted.take();
         }
+        let (directory, inode) = {
+            let state = in_flight.0.as_ref().unwrap().state();
+            let path = state.file.path().parent().unwrap().to_owned();
+            (path, state.file.stat().unwrap().inode)
+        };
         drop(in_flight);
+        // Another test's child holds the descriptor, and the lock with it, until it has become
+        // another program.
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if fs::metadata(&path).unwrap().ino() == inode {
+                flock(fs::File::open(path).unwrap(), FlockOperation::LockExclusive).unwrap();
+            }
+        }
     }
 
     #[test]
