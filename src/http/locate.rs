@@ -307,10 +307,10 @@ mod tests {
         assert_eq!(fixture.locate("/x.git/new"), "absent");
         assert_eq!(fixture.locate("/x.git/refs/new"), "absent");
         assert_eq!(fixture.locate("/group/plain/hooks/new"), "absent");
-        init(&root.join("work/.git"));
+        init(&root.join("tree/.git"));
         fs::create_dir(root.join("linked")).unwrap();
-        fs::write(root.join("linked/.git"), "gitdir: ../work/.git\n").unwrap();
-        assert_eq!(fixture.locate("/work/new"), "absent");
+        fs::write(root.join("linked/.git"), "gitdir: ../tree/.git\n").unwrap();
+        assert_eq!(fixture.locate("/tree/new"), "absent");
         assert_eq!(fixture.locate("/linked/new"), "absent");
         fs::write(root.join("file.git"), "").unwrap();
         fs::create_dir(root.join("empty.git")).unwrap();

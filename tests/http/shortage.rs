@@ -152,10 +152,10 @@ fn a_transfer_coding_that_nobody_takes_off_is_refused() {
 #[test]
 fn where_no_repository_can_be_made_both_requests_say_so_without_a_path() {
     let server = Server::start();
-    server.init("work/.git");
+    server.init("tree/.git");
     server.init("team.git/sub.git");
     for (place, words) in [
-        ("/work/new.git", "repository not found\n"),
+        ("/tree/new.git", "repository not found\n"),
         ("/team.git", "repositories lie below this path\n"),
         ("/team.git/sub.git/new.git", "repository not found\n"),
     ] {
