@@ -15,7 +15,8 @@ Usage: cargo bench --bench compare -- [OPTIONS]
   --rounds N           measured rounds of each cell [default: 5]
   --seconds S          length of a turn [default: 3]
   --mirror DIR         also `git push --mirror` this repository to every server
-  --mirror-only        and nothing else
+  --stock              also a loop of `git push` against every server, beside the generator
+  --no-table           no table of small pushes
   --scratch DIR        where repositories are made [default: the system's temporary directory]
 ";
 
@@ -28,7 +29,8 @@ pub(crate) struct Arguments {
     pub(crate) rounds: usize,
     pub(crate) turn: Duration,
     pub(crate) mirror: Option<PathBuf>,
-    pub(crate) mirror_only: bool,
+    pub(crate) stock: bool,
+    pub(crate) no_table: bool,
     pub(crate) scratch: PathBuf,
 }
 
@@ -42,7 +44,8 @@ impl Arguments {
             rounds: 5,
             turn: Duration::from_secs(3),
             mirror: None,
-            mirror_only: false,
+            stock: false,
+            no_table: false,
             scratch: std::env::temp_dir(),
         };
         // cargo says --bench to every benchmark.
@@ -51,32 +54,33 @@ impl Arguments {
             if word == "--help" || word == "-h" {
                 return Ok(None);
             }
-            if word == "--mirror-only" {
-                arguments.mirror_only = true;
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("'{word}' needs a value"))?;
-            let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
             match word.as_str() {
-                "--pushers" => {
-                    let numbers = value.split(',').map(str::parse);
-                    arguments.pushers = numbers.collect::<Result<_, _>>()?;
+                "--stock" => arguments.stock = true,
+                "--no-table" => arguments.no_table = true,
+                _ => {
+                    let value = words.next().ok_or_else(|| format!("'{word}' needs a value"))?;
+                    arguments.take(&word, &value)?;
                 }
-                "--layouts" => {
-                    let layouts = value.split(',').map(Layout::parse);
-                    arguments.layouts = layouts.collect::<Result<_, _>>()?;
-                }
-                "--servers" => arguments.servers = list(),
-                "--rounds" => arguments.rounds = value.parse::<usize>()?.max(1),
-                "--seconds" => arguments.turn = Duration::try_from_secs_f64(value.parse()?)?,
-                "--mirror" => arguments.mirror = Some(PathBuf::from(value).canonicalize()?),
-                "--scratch" => arguments.scratch = value.into(),
-                _ => return Err(format!("unknown option '{word}'; --help tells them").into()),
             }
-        }
-        if arguments.mirror_only && arguments.mirror.is_none() {
-            return Err("--mirror-only needs --mirror DIR".into());
         }
         Ok(Some(arguments))
+    }
+
+    fn take(&mut self, word: &str, value: &str) -> Outcome<()> {
+        match word {
+            "--pushers" => {
+                self.pushers = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--layouts" => {
+                self.layouts = value.split(',').map(Layout::parse).collect::<Result<_, _>>()?;
+            }
+            "--servers" => self.servers = value.split(',').map(str::to_owned).collect(),
+            "--rounds" => self.rounds = value.parse::<usize>()?.max(1),
+            "--seconds" => self.turn = Duration::try_from_secs_f64(value.parse()?)?,
+            "--mirror" => self.mirror = Some(PathBuf::from(value).canonicalize()?),
+            "--scratch" => self.scratch = value.into(),
+            _ => return Err(format!("unknown option '{word}'; --help tells them").into()),
+        }
+        Ok(())
     }
 }

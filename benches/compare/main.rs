@@ -12,6 +12,7 @@ mod machine;
 mod mirror;
 mod server;
 mod small;
+mod stock;
 mod table;
 
 use std::process::ExitCode;
@@ -48,7 +49,10 @@ fn run() -> Outcome<()> {
     if let Some(history) = &arguments.mirror {
         mirror::compare(&servers, history, scratch.path(), &arguments)?;
     }
-    if arguments.mirror_only {
+    if arguments.stock {
+        stock::compare(&servers, scratch.path(), &arguments)?;
+    }
+    if arguments.no_table {
         return Ok(());
     }
     for layout in &arguments.layouts {

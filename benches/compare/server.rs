@@ -240,6 +240,18 @@ impl Server {
 }
 
 impl Running {
+    /// The null server of `packhouse load`, which answers from memory.
+    pub(crate) fn null_server(scratch: &Path) -> Outcome<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let group = Group::new(&format!("compare-{}-{port}", std::process::id()))?;
+        let mut command = group.command(env!("CARGO_BIN_EXE_packhouse"));
+        command.args(["load", "null-server", "--listen", &format!("127.0.0.1:{port}")]);
+        let log = File::create(scratch.join("null-server.log"))?;
+        let running = Self { port, processes: vec![spawn(command, log)?], group };
+        running.wait_until_it_listens()?;
+        Ok(running)
+    }
+
     fn wait_until_it_listens(&self) -> Outcome<()> {
         let listens = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
         wait_until("the server listens", listens)

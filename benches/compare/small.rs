@@ -134,20 +134,25 @@ impl Cell<'_> {
             Layout::OwnRepositories => "r{repo}.git",
             Layout::OwnBranches | Layout::OneBranch => "r.git",
         };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));
-        command.args(["load", "--json", "--quiet", "--warmup", "0"]);
+        let mut flags = more.to_vec();
         if self.layout == Layout::OneBranch {
-            command.args(["--layout", "one-branch"]);
+            flags.extend(["--layout", "one-branch"]);
         }
-        command.args(more).arg(format!("http://127.0.0.1:{}/{place}", running.port));
-        let output = command.output()?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let told = String::from_utf8_lossy(&output.stdout);
-            return Err(format!("packhouse load: {} {text}\n{told}", output.status).into());
-        }
-        Ok(serde_json::from_slice(&output.stdout)?)
+        generate(&format!("http://127.0.0.1:{}/{place}", running.port), &flags)
     }
+}
+
+/// Runs `packhouse load`; its summary.
+pub(crate) fn generate(url: &str, flags: &[&str]) -> Outcome<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));
+    command.args(["load", "--json", "--quiet", "--warmup", "0"]).args(flags).arg(url);
+    let output = command.output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let told = String::from_utf8_lossy(&output.stdout);
+        return Err(format!("packhouse load: {} {text}\n{told}", output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Runs a command that says nothing unless it fails.
