@@ -173,6 +173,10 @@ impl Pusher {
                 if *watch.borrow() == State::Over {
                     return Ok(());
                 }
+                if old == look.values[0] {
+                    // Whoever holds the lock needs a moment, and no further requests.
+                    tokio::time::sleep(REST_MIN).await;
+                }
             }
             let changes: Vec<_> = names.iter().cloned().zip(look.values.iter().copied()).collect();
             let sent = self.send(&look, &changes, Some(parcel), kind.atomic).await?;

@@ -42,7 +42,8 @@ pub(super) struct Recorder {
     pub(super) get: Histogram<u64>,
     pub(super) post: Histogram<u64>,
     pub(super) fetch: Histogram<u64>,
-    pub(super) steps: BTreeMap<String, Histogram<u64>>,
+    /// In the order in which the server tells them.
+    pub(super) steps: Vec<(String, Histogram<u64>)>,
     pub(super) series: Series,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) totals: Totals,
@@ -99,7 +100,7 @@ impl Recorder {
             get: histogram(3),
             post: histogram(3),
             fetch: histogram(3),
-            steps: BTreeMap::new(),
+            steps: Vec::new(),
             series: Series::new(),
             errors: BTreeMap::new(),
             totals: Totals::default(),
@@ -138,8 +139,7 @@ impl Recorder {
             return;
         }
         for (name, time) in steps {
-            if self.steps.len() < STEPS_MAX || self.steps.contains_key(&name) {
-                let step = self.steps.entry(name).or_insert_with(|| histogram(3));
+            if let Some(step) = self.step(name) {
                 note(step, nanoseconds(time));
             }
         }
@@ -179,7 +179,9 @@ impl Recorder {
             let _ = own.add(&others);
         }
         for (name, step) in other.steps {
-            let _ = self.steps.entry(name).or_insert_with(|| histogram(3)).add(&step);
+            if let Some(own) = self.step(name) {
+                let _ = own.add(&step);
+            }
         }
         self.series.add(other.series);
         for (text, count) in other.errors {
@@ -187,6 +189,16 @@ impl Recorder {
         }
         self.totals.add(&other.totals);
         self.last_end = self.last_end.max(other.last_end);
+    }
+
+    /// The times of the step of this name, unless there are too many steps.
+    fn step(&mut self, name: String) -> Option<&mut Histogram<u64>> {
+        let known = self.steps.iter().position(|(step, _)| *step == name);
+        let place = known.unwrap_or(self.steps.len());
+        if known.is_none() && place < STEPS_MAX {
+            self.steps.push((name, histogram(3)));
+        }
+        self.steps.get_mut(place).map(|(_, step)| step)
     }
 
     fn since_begin(&self, instant: Instant) -> Duration {
@@ -283,6 +295,26 @@ mod tests {
             let share = value.as_secs_f64() * 1000.0 / expected;
             assert!((0.999..1.001).contains(&share), "{quantile}: {value:?}");
         }
+    }
+
+    #[test]
+    fn steps_stay_in_the_order_of_the_server_and_their_number_is_bounded() {
+        let base = Instant::now();
+        let window = Window { from: base, to: None };
+        let told = |names: &[&str]| -> Vec<(String, Duration)> {
+            names.iter().map(|name| ((*name).to_owned(), Duration::from_millis(1))).collect()
+        };
+        let (mut recorder, mut other) = (Recorder::new(base), Recorder::new(base));
+        recorder.told(window, base, told(&["unpack", "connectivity", "refs"]));
+        other.told(window, base, told(&["refs", "unpack"]));
+        recorder.add(other);
+        let counts: Vec<(&str, u64)> =
+            recorder.steps.iter().map(|(name, step)| (name.as_str(), step.len())).collect();
+        assert_eq!(counts, [("unpack", 2), ("connectivity", 1), ("refs", 2)]);
+        for number in 0..2 * STEPS_MAX {
+            recorder.told(window, base, told(&[&number.to_string()]));
+        }
+        assert_eq!(recorder.steps.len(), STEPS_MAX);
     }
 
     #[test]

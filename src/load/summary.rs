@@ -377,7 +377,10 @@ fn timeline(recorder: &Recorder) -> Vec<Moment> {
 
 fn how(settings: &Settings) -> Vec<String> {
     let pace = &settings.pace;
-    let mut how = vec![format!("{} pushers, each on a connection of its own", settings.pushers)];
+    let mut how = vec![match settings.pushers {
+        1 => "one pusher, on one connection".into(),
+        pushers => format!("{pushers} pushers, each on a connection of its own"),
+    }];
     how.push(match settings.layout {
         Layout::OwnBranch => "each to a branch of its own".into(),
         Layout::OneBranch => "all of a repository to one branch".into(),

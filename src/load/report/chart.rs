@@ -39,8 +39,7 @@ pub(super) fn latency_over_time(sides: &[SideSummary]) -> String {
 /// Pushes a second over time.
 pub(super) fn rate_over_time(sides: &[SideSummary]) -> String {
     let per_second = |at: &Moment| if at.width > 0.0 { float(at.pushes) / at.width } else { 0.0 };
-    let moments = || sides.iter().flat_map(|side| &side.timeline);
-    let most = moments().map(per_second).fold(0.0, f64::max);
+    let most = sides.iter().flat_map(whole).map(per_second).fold(0.0, f64::max);
     let (x, (_, top, _, bottom)) = (time_scale(sides), FRAME);
     let y = Scale::linear(0.0, most * 1.05, bottom, top);
     let mut out = begin("Pushes per second over time");
@@ -48,7 +47,7 @@ pub(super) fn rate_over_time(sides: &[SideSummary]) -> String {
     let mut legend = Vec::new();
     for (side, colours) in sides.iter().zip(COLOURS) {
         // Failures of the warm-up are marked; its pushes are not counted.
-        let points = side.timeline.iter().skip_while(|at| at.pushes == 0);
+        let points = whole(side).iter().skip_while(|at| at.pushes == 0);
         let points = points.map(|at| (x.place(middle(at)), y.place(per_second(at)), at.at));
         polyline(&mut out, points, gap(side), colours[0], 2.5);
         legend.push((format!("{}pushes/s", side_name(sides, side)), colours[0]));
@@ -181,6 +180,14 @@ fn failures(out: &mut String, sides: &[SideSummary], x: &Scale) {
             moment.failed,
             seconds_text(moment.at)
         );
+    }
+}
+
+/// The slots that the run filled: in the last one it ended, so that a rate would be too low.
+fn whole(side: &SideSummary) -> &[Moment] {
+    match side.timeline.split_last() {
+        Some((_, whole)) if !whole.is_empty() => whole,
+        _ => &side.timeline,
     }
 }
 

@@ -159,10 +159,26 @@ fn row(out: &mut String, name: &str, latency: &Latency) {
     );
 }
 
+/// A line, whatever a server put into it: control characters would move the terminal's cursor.
 fn line(out: &mut String, text: &str) {
-    out.push_str(text);
+    let shown = |letter: char| {
+        if letter.is_control() && letter != '\n' { char::REPLACEMENT_CHARACTER } else { letter }
+    };
+    out.extend(text.chars().map(shown));
     out.push('\n');
 }
 
 /// What is listed on a terminal of a long list.
 const LISTED_MAX: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_moves_no_cursor() {
+        let mut out = String::new();
+        line(&mut out, "first\nsecond\u{1b}[2J\r\u{9b}");
+        assert_eq!(out, "first\nsecond\u{fffd}[2J\u{fffd}\u{fffd}\n");
+    }
+}
