@@ -17,19 +17,20 @@ impl Row {
 
 /// Prints the table; ratios are to the first row, the median of those of each round.
 pub(crate) fn print(rows: &[Row]) {
-    println!("| server | pushes/s | × first | p50 ms | p99 ms | server CPU ms a push |");
-    println!("|---|---:|---:|---:|---:|---:|");
+    println!("| server | pushes/s | × first | p50 ms | p99 ms | server CPU ms a push | failed |");
+    println!("|---|---:|---:|---:|---:|---:|---:|");
     for row in rows {
         let ratios = row.turns.iter().zip(rows.first().into_iter().flat_map(|row| &row.turns));
         let ratios = ratios.map(|(own, first)| own.pushes_per_second / first.pushes_per_second);
         println!(
-            "| {} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {:.0} |",
             row.name,
             row.median(|turn| turn.pushes_per_second),
             median(ratios.collect()),
             row.median(|turn| turn.p50) * 1e3,
             row.median(|turn| turn.p99) * 1e3,
             row.median(|turn| turn.cpu_per_push) * 1e3,
+            row.turns.iter().map(|turn| turn.failed).sum::<f64>(),
         );
     }
 }
