@@ -6,6 +6,7 @@ use crate::refs::{AdvertisedRef, advertised};
 use crate::repo::{Environment, Repository};
 use crate::report::{Fault, Phase};
 use crate::wire::{AdvertisementEncoder, ProtocolVersion};
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -40,9 +41,14 @@ pub(super) fn advertise(
     let store = receiver.ref_store(repository, &settings, environment)?;
     let listed = advertised(&store, &settings.hidden)
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
+    let alternates = receiver.alternate_tips(repository, environment, &store, &settings);
+    let mut told = HashSet::new();
     let offered = receiver.offer(repository.hash(), &settings);
     let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
     for line in listed.lines() {
+        if !alternates.is_empty() {
+            told.insert(line.id());
+        }
         match line {
             // A name that cannot be framed is left out, as a badly named one is.
             AdvertisedRef::Ref { name, id } => {
@@ -50,13 +56,26 @@ pub(super) fn advertise(
             }
             AdvertisedRef::Have { id } => encoder.have(&mut buffer, &id),
         }
-        if buffer.len() >= CHUNK_BYTES {
-            output(&buffer).map_err(client_gone)?;
-            buffer.clear();
-        }
+        hand_on(&mut buffer, output)?;
+    }
+    for id in alternates.news(&mut told) {
+        encoder.have(&mut buffer, &id);
+        hand_on(&mut buffer, output)?;
     }
     encoder.finish(&mut buffer, shallow(repository)?);
     output(&buffer).map_err(client_gone)
+}
+
+/// Hands the lines on if they are many.
+fn hand_on(
+    buffer: &mut Vec<u8>,
+    output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), ReceiveError> {
+    if buffer.len() >= CHUNK_BYTES {
+        output(buffer).map_err(client_gone)?;
+        buffer.clear();
+    }
+    Ok(())
 }
 
 /// LIMIT: bytes of the `shallow` file.

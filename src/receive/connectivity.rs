@@ -1,6 +1,7 @@
 //! Step 8: nothing is committed that the repository cannot give back whole.
 
 use super::ReceiveError;
+use super::alternate_refs::AlternateTips;
 use super::session::{Session, cancelled};
 use crate::connectivity::commit_graph::CommitGraph;
 use crate::connectivity::{
@@ -124,6 +125,11 @@ impl Session<'_> {
             store: &self.store,
             hidden: &self.settings.hidden,
             names: self.request.commands.iter().map(|command| self.full_name(command)).collect(),
+            alternates: &|| {
+                let (repository, settings) = (&self.repository, &self.settings);
+                let environment = self.environment();
+                self.receiver.alternate_tips(repository, environment, &self.store, settings)
+            },
         };
         connectivity.check(tips, &mut values).map_err(|error| self.walk_failed(error))
     }
@@ -134,6 +140,8 @@ struct Values<'s> {
     store: &'s RefStore,
     hidden: &'s HiddenRefs,
     names: Vec<bstr::BString>,
+    /// What the advertisement told as `.have`, so that clients build on it.
+    alternates: &'s dyn Fn() -> AlternateTips,
 }
 
 impl Values<'_> {
@@ -165,6 +173,9 @@ impl RefValues for Values<'_> {
 
     fn visible(&mut self) -> Result<Vec<ObjectId>, Box<dyn Error + Send + Sync>> {
         let view = self.store.view()?;
-        Ok(view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id).collect())
+        let mut values: Vec<ObjectId> =
+            view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id).collect();
+        values.extend((self.alternates)().all());
+        Ok(values)
     }
 }

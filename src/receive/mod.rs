@@ -6,6 +6,7 @@
 
 mod advertise;
 mod aliases;
+mod alternate_refs;
 mod channel;
 mod client;
 mod commit;

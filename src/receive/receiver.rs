@@ -227,7 +227,7 @@ impl Receiver {
         Ok(RefStore::with_cache(context, self.packed_refs_of(repository.common_dir())))
     }
 
-    fn packed_refs_of(&self, common_dir: &Path) -> Arc<PackedRefsCache> {
+    pub(super) fn packed_refs_of(&self, common_dir: &Path) -> Arc<PackedRefsCache> {
         let mut caches = self.packed_refs.lock().unwrap_or_else(PoisonError::into_inner);
         if caches.len() >= PACKED_REFS_CACHES_MAX && !caches.contains_key(common_dir) {
             caches.clear();

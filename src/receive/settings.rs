@@ -1,6 +1,7 @@
 //! What a repository's configuration says of pushes, read once for each.
 
 use super::ReceiveError;
+use super::alternate_refs::AlternateSettings;
 use crate::hooks::{Hook, Hooks};
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
@@ -21,6 +22,7 @@ pub(super) struct PushSettings {
     pub(super) deny_current_branch: Deny,
     pub(super) deny_delete_current: Deny,
     pub(super) hidden: HiddenRefs,
+    pub(super) alternate_refs: AlternateSettings,
     pub(super) offers_atomic: bool,
     pub(super) offers_ofs_delta: bool,
     pub(super) offers_push_options: bool,
@@ -76,6 +78,13 @@ impl PushSettings {
             deny_current_branch: Deny::read(config, "receive.denycurrentbranch")?,
             deny_delete_current: Deny::read(config, "receive.denydeletecurrent")?,
             hidden: HiddenRefs::new(hidden.iter().map(|(_, pattern)| pattern)),
+            alternate_refs: AlternateSettings {
+                command: config.string("core.alternaterefscommand")?.map(BString::from),
+                prefixes: config
+                    .string("core.alternaterefsprefixes")?
+                    .map(|words| words.fields().map(BString::from).collect())
+                    .unwrap_or_default(),
+            },
             offers_atomic: flag("receive.advertiseatomic", true)?,
             offers_ofs_delta: flag("repack.usedeltabaseoffset", true)?,
             offers_push_options: flag("receive.advertisepushoptions", false)?,

@@ -1,5 +1,7 @@
 //! `packhouse receive-pack` on standard input and output.
 
+mod alternates;
+
 use crate::support::answer::Answer;
 use crate::support::git;
 use crate::support::objects::{Snapshot, ZERO, blob, entry, pack, two_commits};
