@@ -12,6 +12,6 @@ pub use budget::{ByteBudget, Share};
 pub use cancel::CancelToken;
 pub use command::{Command, CommandKind, CommandStatus, RejectReason};
 pub use limits::{Limit, Limits, UnpackLimit};
-pub use object::{HashKind, ObjectId, ObjectKind, oid};
+pub use object::{HashKind, HexId, ObjectId, ObjectKind, oid};
 pub use push_id::PushId;
 pub use ref_name::{RefName, RefNameError};

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// Bytes after which the lines made so far are handed on.
-const CHUNK_BYTES: usize = 32 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Writes the advertisement of `target` to `output`, chunk by chunk, without the preamble that
 /// HTTP puts in front. However many packed refs there are, a reader that is slow, or does not read
@@ -25,7 +25,7 @@ pub(super) fn advertise(
     let version = environment
         .var("GIT_PROTOCOL")
         .map_or(ProtocolVersion::V0, |value| ProtocolVersion::from_git_protocol(value.as_bytes()));
-    let mut buffer = Vec::with_capacity(CHUNK_BYTES * 2);
+    let mut buffer = Vec::with_capacity(CHUNK_BYTES + 4096);
     let repository = match target {
         Target::Existing(repository) => repository,
         Target::Fresh { .. } => {
@@ -52,9 +52,9 @@ pub(super) fn advertise(
         match line {
             // A name that cannot be framed is left out, as a badly named one is.
             AdvertisedRef::Ref { name, id } => {
-                drop(encoder.reference(&mut buffer, &id, name));
+                drop(encoder.reference_in_digits(&mut buffer, id, name));
             }
-            AdvertisedRef::Have { id } => encoder.have(&mut buffer, &id),
+            AdvertisedRef::Have { id } => encoder.have(&mut buffer, &id.id()),
         }
         hand_on(&mut buffer, output)?;
     }

@@ -112,7 +112,8 @@ impl AlternateTips {
                 Source::Told(ids) => Some(ids.iter().copied()),
             };
             let refs = refs.into_iter().flatten();
-            let refs = refs.filter(|entry| self.is_asked_for(entry.name)).map(|entry| entry.id);
+            let refs =
+                refs.filter(|entry| self.is_asked_for(entry.name)).map(|entry| entry.id.id());
             refs.chain(told.into_iter().flatten())
         })
     }

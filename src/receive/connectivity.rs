@@ -174,7 +174,7 @@ impl RefValues for Values<'_> {
     fn visible(&mut self) -> Result<Vec<ObjectId>, Box<dyn Error + Send + Sync>> {
         let view = self.store.view()?;
         let mut values: Vec<ObjectId> =
-            view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id).collect();
+            view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id.id()).collect();
         values.extend((self.alternates)().all());
         Ok(values)
     }

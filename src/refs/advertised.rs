@@ -9,7 +9,7 @@ use super::hidden::HiddenRefs;
 use super::listing::{RefEntry, RefView};
 use super::namespace::Namespace;
 use super::store::RefStore;
-use crate::model::ObjectId;
+use crate::model::{HexId, ObjectId};
 use bstr::BStr;
 use std::collections::HashSet;
 
@@ -21,12 +21,12 @@ pub enum AdvertisedRef<'a> {
         /// The name, without the namespace.
         name: &'a BStr,
         /// Its value.
-        id: ObjectId,
+        id: HexId<'a>,
     },
     /// An object that we have, held by a ref the client cannot name.
     Have {
         /// The object.
-        id: ObjectId,
+        id: HexId<'a>,
     },
 }
 
@@ -34,7 +34,7 @@ impl AdvertisedRef<'_> {
     /// The id.
     pub fn id(&self) -> ObjectId {
         match self {
-            Self::Ref { id, .. } | Self::Have { id } => *id,
+            Self::Ref { id, .. } | Self::Have { id } => id.id(),
         }
     }
 
@@ -78,7 +78,7 @@ impl Advertised<'_> {
             if self.hidden.hides(shown, full) {
                 return None;
             }
-            let is_new = self.namespace.is_some() && seen.insert(id);
+            let is_new = self.namespace.is_some() && seen.insert(id.id());
             match shown {
                 Some(name) => Some(AdvertisedRef::Ref { name, id }),
                 None => is_new.then_some(AdvertisedRef::Have { id }),

@@ -7,9 +7,9 @@
 use super::context::PER_WORKTREE;
 use super::error::{Doing, RefError};
 use super::name_conflict::is_gone;
-use super::packed::PackedRefs;
+use super::packed::{PackedRef, PackedRefs};
 use super::store::{Loose, RefStore, RefValue};
-use crate::model::{ObjectId, RefName};
+use crate::model::{HexId, ObjectId, RefName};
 use crate::repo::EntryKind;
 use bstr::{BStr, BString, ByteSlice};
 use std::os::unix::ffi::OsStrExt;
@@ -53,7 +53,7 @@ pub struct RefEntry<'a> {
     /// As in [`Ref`].
     pub name: &'a BStr,
     /// As in [`Ref`].
-    pub id: ObjectId,
+    pub id: HexId<'a>,
     /// As in [`Ref`].
     pub symbolic_target: Option<&'a BStr>,
 }
@@ -67,8 +67,8 @@ struct LooseRef {
 
 #[derive(Debug)]
 enum LooseValue {
-    /// It leads to an id.
-    Id { id: ObjectId, symbolic_target: Option<BString> },
+    /// It leads to an id, here in its digits.
+    Id { digits: String, symbolic_target: Option<BString> },
     /// It leads to a ref that does not exist.
     Nothing,
     /// It is none.
@@ -87,7 +87,7 @@ impl RefStore {
                     // It has been looked at.
                     if let Ok(name) = RefName::for_deletion(name) {
                         let symbolic_target = symbolic_target.map(BString::from);
-                        list.refs.push(Ref { name, id, symbolic_target });
+                        list.refs.push(Ref { name, id: id.id(), symbolic_target });
                     }
                 }
                 Err(name) => list.broken.push(name.into()),
@@ -112,10 +112,15 @@ impl RefStore {
 
     fn loose_value(&self, name: &BStr, value: Option<RefValue>) -> Result<LooseValue, RefError> {
         Ok(match value {
-            Some(RefValue::Id(id)) => LooseValue::Id { id, symbolic_target: None },
+            Some(RefValue::Id(id)) => {
+                LooseValue::Id { digits: id.to_string(), symbolic_target: None }
+            }
             Some(RefValue::Symbolic(target)) => match self.follow(name) {
                 Ok(resolved) => match resolved.id {
-                    Some(id) => LooseValue::Id { id, symbolic_target: Some(target) },
+                    Some(id) => {
+                        let digits = id.to_string();
+                        LooseValue::Id { digits, symbolic_target: Some(target) }
+                    }
                     None => LooseValue::Nothing,
                 },
                 Err(RefError::Broken { .. } | RefError::SymrefTooDeep { .. }) => LooseValue::Broken,
@@ -223,33 +228,30 @@ impl RefView {
                 };
                 if !is_loose {
                     let record = packed.next()?;
-                    return Some(entry(record.name, record.id, None));
+                    let PackedRef { name, id, .. } = record;
+                    let entry = RefEntry { name, id, symbolic_target: None };
+                    return Some(if self.packed.has_sound(&record) {
+                        Ok(entry)
+                    } else {
+                        Err(name)
+                    });
                 }
                 let LooseRef { name, value } = loose.next()?;
                 let name = name.as_bstr();
                 packed.next_if(|record| record.name == name);
                 match value {
-                    LooseValue::Id { id, symbolic_target } => {
-                        let target = symbolic_target.as_ref().map(|target| target.as_bstr());
-                        return Some(entry(name, *id, target));
+                    LooseValue::Id { digits, symbolic_target } => {
+                        let symbolic_target = symbolic_target.as_ref().map(|it| it.as_bstr());
+                        let id = HexId::known(digits.as_bytes());
+                        let is_sound = RefName::is_deletable(name) && !id.is_null();
+                        let entry = RefEntry { name, id, symbolic_target };
+                        return Some(if is_sound { Ok(entry) } else { Err(name) });
                     }
                     LooseValue::Broken => return Some(Err(name)),
                     LooseValue::Nothing => {}
                 }
             }
         })
-    }
-}
-
-fn entry<'a>(
-    name: &'a BStr,
-    id: ObjectId,
-    symbolic_target: Option<&'a BStr>,
-) -> Result<RefEntry<'a>, &'a BStr> {
-    if RefName::is_deletable(name) && !id.is_null() {
-        Ok(RefEntry { name, id, symbolic_target })
-    } else {
-        Err(name)
     }
 }
 

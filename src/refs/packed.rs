@@ -5,7 +5,7 @@
 //! does. The file is read to the heap: a mapping would die with a file that somebody cuts short.
 
 use super::error::RefError;
-use crate::model::{HashKind, ObjectId, oid};
+use crate::model::{HashKind, HexId, ObjectId, RefName, oid};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -41,14 +41,21 @@ pub(super) struct PackedRefs {
     peeling: Peeling,
     hash: HashKind,
     /// Set once every line was found to mean something.
-    checked: OnceLock<()>,
+    checked: OnceLock<Checked>,
+}
+
+/// What a look at every line found.
+#[derive(Clone, Copy, Debug)]
+struct Checked {
+    /// Whether every ref has a name that git's rules allow, and a value that is not null.
+    all_sound: bool,
 }
 
 /// One ref.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PackedRef<'a> {
     pub(super) name: &'a BStr,
-    pub(super) id: ObjectId,
+    pub(super) id: HexId<'a>,
     /// Where the record after it begins.
     end: usize,
 }
@@ -104,7 +111,7 @@ impl PackedRefs {
     /// The value of a ref.
     pub(super) fn find(&self, name: &BStr) -> Result<Option<ObjectId>, RefError> {
         let found = self.record_at(self.lower_bound(name)?)?;
-        Ok(found.filter(|record| record.name == name).map(|record| record.id))
+        Ok(found.filter(|record| record.name == name).map(|record| record.id.id()))
     }
 
     /// The first ref of which `name` is a directory.
@@ -119,10 +126,19 @@ impl PackedRefs {
     /// An error if some line means nothing. Lines are looked at once, whatever number asks.
     pub(super) fn check(&self) -> Result<(), RefError> {
         if self.checked.get().is_none() {
-            self.iter().try_for_each(|record| record.map(drop))?;
-            let _ = self.checked.set(());
+            let mut all_sound = true;
+            for record in self.iter() {
+                all_sound &= record?.is_sound();
+            }
+            let _ = self.checked.set(Checked { all_sound });
         }
         Ok(())
+    }
+
+    /// Whether a record [is sound](PackedRef::is_sound): known for all after a
+    /// [check](Self::check) that found none that is not.
+    pub(super) fn has_sound(&self, record: &PackedRef<'_>) -> bool {
+        self.checked.get().is_some_and(|checked| checked.all_sound) || record.is_sound()
     }
 
     /// All refs in byte order, ending after the first line that means nothing.
@@ -226,14 +242,16 @@ impl PackedRefs {
         let broken = |line: &[u8]| RefError::PackedRefsLine { line: line.into() };
         let (hex, name) =
             line.split_at_checked(self.hash.len_in_hex()).ok_or_else(|| broken(line))?;
-        let id = ObjectId::from_hex(hex).map_err(|_| broken(line))?;
+        let known = self.checked.get().is_some();
+        let id = if known { Some(HexId::known(hex)) } else { HexId::new(hex, self.hash) };
+        let id = id.ok_or_else(|| broken(line))?;
         let name = name.strip_prefix(b" ").filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| broken(line))?.as_bstr();
         let mut end = start + length + 1;
         if let Some(peeled) = self.records.get(end..).and_then(|rest| rest.strip_prefix(b"^")) {
             let length = peeled.find_byte(b'\n').unwrap_or(peeled.len());
             let hex = peeled.get(..length).unwrap_or_default();
-            if hex.len() != self.hash.len_in_hex() || ObjectId::from_hex(hex).is_err() {
+            if !known && HexId::new(hex, self.hash).is_none() {
                 return Err(broken(hex));
             }
             end += length + 2;
@@ -259,6 +277,13 @@ impl PackedRefs {
         }
         self.records = sorted;
         Ok(())
+    }
+}
+
+impl PackedRef<'_> {
+    /// Whether its name passes git's rules, and its value is not null.
+    fn is_sound(&self) -> bool {
+        RefName::is_deletable(self.name) && !self.id.is_null()
     }
 }
 

@@ -10,7 +10,7 @@
 use super::capabilities::ServerCapabilities;
 use super::pkt_line::{LineTooLong, encode_data, encode_flush, encode_text};
 use super::protocol_version::ProtocolVersion;
-use crate::model::{ObjectId, oid};
+use crate::model::{HashKind, HexId, ObjectId, oid};
 use bstr::{BStr, BString, ByteSlice};
 
 /// Appends the packets that stand before the advertisement over HTTP and nowhere else
@@ -67,11 +67,34 @@ impl AdvertisementEncoder {
         id: &oid,
         name: &BStr,
     ) -> Result<(), AdvertisementError> {
+        let mut digits = HashKind::hex_buf();
+        self.reference_of(out, id.hex_to_buf(&mut digits).as_bytes(), name)
+    }
+
+    /// Appends a ref whose id is at hand in digits: the same line for less work.
+    pub fn reference_in_digits(
+        &mut self,
+        out: &mut Vec<u8>,
+        id: HexId<'_>,
+        name: &BStr,
+    ) -> Result<(), AdvertisementError> {
+        match id.canonical() {
+            Some(digits) => self.reference_of(out, digits, name),
+            None => self.reference(out, &id.id(), name),
+        }
+    }
+
+    fn reference_of(
+        &mut self,
+        out: &mut Vec<u8>,
+        digits: &[u8],
+        name: &BStr,
+    ) -> Result<(), AdvertisementError> {
         let breaks_line = |byte: u8| byte == b' ' || byte.is_ascii_control();
         if !name.starts_with(b"refs/") || name.ends_with(b"^{}") || name.bytes().any(breaks_line) {
             return Err(AdvertisementError::BadName { name: name.into() });
         }
-        Ok(self.line(out, id, name)?)
+        Ok(self.line(out, digits, name)?)
     }
 
     /// Appends an object that the client need not send although no visible ref leads to it: the
@@ -93,9 +116,7 @@ impl AdvertisementEncoder {
         encode_flush(out);
     }
 
-    fn line(&mut self, out: &mut Vec<u8>, id: &oid, name: &[u8]) -> Result<(), LineTooLong> {
-        let mut digits = crate::model::HashKind::hex_buf();
-        let hex = id.hex_to_buf(&mut digits).as_bytes();
+    fn line(&mut self, out: &mut Vec<u8>, hex: &[u8], name: &[u8]) -> Result<(), LineTooLong> {
         match &self.capabilities {
             Some(list) => encode_data(out, &[hex, b" ", name, b"\0", list.as_bytes(), b"\n"])?,
             None => encode_data(out, &[hex, b" ", name, b"\n"])?,
@@ -107,7 +128,8 @@ impl AdvertisementEncoder {
     /// A line whose name is ours: with the capabilities, whose values are bounded, it has a few
     /// thousand bytes at the most.
     fn line_that_fits(&mut self, out: &mut Vec<u8>, id: &oid, name: &[u8]) {
-        let written = self.line(out, id, name);
+        let mut digits = HashKind::hex_buf();
+        let written = self.line(out, id.hex_to_buf(&mut digits).as_bytes(), name);
         debug_assert_eq!(written, Ok(()), "a line of bounded length");
     }
 }
@@ -115,7 +137,6 @@ impl AdvertisementEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::HashKind;
     use crate::wire::pkt_line::{Decoded, PACKET_BYTES_MAX, PktLine, decode};
     use crate::wire::testing::git_ok;
 
@@ -152,6 +173,9 @@ mod tests {
             AdvertisementEncoder::begin(&mut out, ProtocolVersion::V0, &capabilities());
         encoder.reference(&mut out, &id(0x11), "refs/heads/a".into()).unwrap();
         encoder.reference(&mut out, &id(0x22), b"refs/heads/\xff".into()).unwrap();
+        let digits = "CC".repeat(20);
+        let upper = HexId::new(digits.as_bytes(), HashKind::Sha1).unwrap();
+        encoder.reference_in_digits(&mut out, upper, "refs/heads/c".into()).unwrap();
         encoder.have(&mut out, &id(0x33));
         encoder.finish(&mut out, [id(0x44)]);
         assert_eq!(
@@ -159,6 +183,7 @@ mod tests {
             [
                 format!("{} refs/heads/a\0{}\n", "11".repeat(20), capabilities()).into_bytes(),
                 [format!("{} ", "22".repeat(20)).as_bytes(), b"refs/heads/\xff\n"].concat(),
+                format!("{} refs/heads/c\n", "cc".repeat(20)).into_bytes(),
                 format!("{} .have\n", "33".repeat(20)).into_bytes(),
                 format!("shallow {}\n", "44".repeat(20)).into_bytes(),
             ]
