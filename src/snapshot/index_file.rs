@@ -63,7 +63,7 @@ impl Identity {
         Self { inode: stat.inode, size: stat.size, modified: stat.modified }
     }
 
-    fn of_file(file: &File) -> io::Result<Self> {
+    pub(super) fn of_file(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self {
             inode: metadata.ino(),

@@ -41,6 +41,7 @@ mod copies;
 mod descriptors;
 mod entry_reader;
 mod error;
+mod first_look;
 mod index_file;
 mod input;
 mod layout;

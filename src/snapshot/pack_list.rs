@@ -4,6 +4,7 @@
 //! the one before it and a new listing, and only the indexes that are new are read.
 
 use super::descriptors::Descriptors;
+use super::first_look::{Looked, first_look};
 use super::index_file::{Identity, IndexFile, Unreadable, is_gone};
 use super::layout::IndexError;
 use super::listed_names::Names;
@@ -39,6 +40,9 @@ struct Listed {
 }
 
 type Named = (Arc<OsStr>, Arc<IndexFile>);
+
+/// Tables that were read when their indexes were looked at, by the numbers of these.
+type ReadAlready = HashMap<u64, Run>;
 
 /// The multi-pack-index, whether it is used or not: one that is not is not read again either.
 #[derive(Clone, Debug)]
@@ -179,12 +183,12 @@ impl PackList {
         vanished: &mut Option<PathBuf>,
     ) -> Result<Self, Unreadable> {
         let usable = multi.as_ref().filter(|multi| multi.is_usable(names));
-        let mut wanted = self.look_at_indexes(around, names, usable, vanished)?;
+        let (mut wanted, mut read) = self.look_at_indexes(around, names, usable, vanished)?;
         if let Some(Multi::Read { file, .. }) = usable {
             wanted.push((Arc::from(OsStr::new(MULTI_KEY)), Arc::clone(file)));
         }
         let mut indexes = choose(wanted, around.bytes_max);
-        let loaded = self.load_new(around, &mut indexes, vanished)?;
+        let loaded = self.load_new(around, &mut indexes, &mut read, vanished)?;
         let (before, after) = (in_memory(&self.indexes), in_memory(&indexes));
         let gone = before.iter().filter(|(number, _)| !after.contains_key(number));
         let gone = gone.flat_map(|(_, file)| file.packs().iter().map(|pack| pack.number));
@@ -201,6 +205,7 @@ impl PackList {
         &self,
         around: &Surroundings<'_>,
         indexes: &mut HashMap<Arc<OsStr>, Listed>,
+        read: &mut ReadAlready,
         vanished: &mut Option<PathBuf>,
     ) -> Result<Vec<Run>, Unreadable> {
         let before = in_memory(&self.indexes);
@@ -208,6 +213,10 @@ impl PackList {
         let mut gone = Vec::new();
         for (name, listed) in indexes.iter().filter(|(_, listed)| listed.in_memory) {
             if before.contains_key(&listed.file.number()) {
+                continue;
+            }
+            if let Some(run) = read.remove(&listed.file.number()) {
+                loaded.push(run);
                 continue;
             }
             match load(around, &listed.file) {
@@ -304,34 +313,45 @@ impl PackList {
         }
     }
 
-    /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know, and new
-    /// ones that have not been opened yet. Those that have gone are left out.
+    /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know,
+    /// and new ones, with the tables of those that were read. Those that have gone are left out.
     fn look_at_indexes(
         &self,
         around: &Surroundings<'_>,
         names: &Names,
         covered: Option<&Multi>,
         vanished: &mut Option<PathBuf>,
-    ) -> Result<Vec<Named>, Unreadable> {
+    ) -> Result<(Vec<Named>, ReadAlready), Unreadable> {
         let uncovered =
             names.indexes.iter().filter(|stem| !covered.is_some_and(|multi| multi.covers(stem)));
         let mut found = Vec::with_capacity(names.indexes.len());
+        let mut new = Vec::new();
         for stem in uncovered {
-            let identity = match look_at(around.disk, &with_ending(around.directory, stem, ".idx"))
-            {
-                Err(Unreadable::Gone(path)) => {
-                    *vanished = Some(path);
-                    continue;
-                }
-                looked => looked?,
+            let Some((name, listed)) = self.indexes.get_key_value(&**stem) else {
+                new.push(stem);
+                continue;
             };
-            let known = self.indexes.get_key_value(&**stem);
-            found.push(match known.filter(|(_, listed)| listed.file.identity() == identity) {
-                Some((name, listed)) => (Arc::clone(name), Arc::clone(&listed.file)),
-                None => (Arc::from(stem.as_os_str()), new_index(around, stem, identity).into()),
-            });
+            match look_at(around.disk, &with_ending(around.directory, stem, ".idx")) {
+                Err(Unreadable::Gone(path)) => *vanished = Some(path),
+                Err(fault) => return Err(fault),
+                Ok(identity) if listed.file.identity() == identity => {
+                    found.push((Arc::clone(name), Arc::clone(&listed.file)));
+                }
+                Ok(_) => new.push(stem),
+            }
         }
-        Ok(found)
+        let mut read = ReadAlready::new();
+        for (stem, looked) in new.iter().zip(first_look(around, &new)) {
+            match looked {
+                Err(Unreadable::Gone(path)) => *vanished = Some(path),
+                Err(fault) => return Err(fault),
+                Ok(Looked { file, run }) => {
+                    read.extend(run.map(|run| (file.number(), run)));
+                    found.push((Arc::from(stem.as_os_str()), file));
+                }
+            }
+        }
+        Ok((found, read))
     }
 }
 
@@ -405,12 +425,12 @@ fn without(runs: &[Arc<Run>], gone: &HashSet<u64>) -> Vec<Arc<Run>> {
     runs
 }
 
-fn new_index(around: &Surroundings<'_>, stem: &OsStr, identity: Identity) -> IndexFile {
+pub(super) fn new_index(around: &Surroundings<'_>, stem: &OsStr, identity: Identity) -> IndexFile {
     let pack = Arc::new(PackFile::new(with_ending(around.directory, stem, ".pack")));
     IndexFile::new(with_ending(around.directory, stem, ".idx"), identity, pack)
 }
 
-fn with_ending(directory: &Path, stem: &OsStr, ending: &str) -> PathBuf {
+pub(super) fn with_ending(directory: &Path, stem: &OsStr, ending: &str) -> PathBuf {
     let mut name = stem.to_owned();
     name.push(ending);
     directory.join(name)
@@ -425,7 +445,7 @@ fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
     }
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Unreadable {
+pub(super) fn unreadable(path: &Path, error: io::Error) -> Unreadable {
     if is_gone(&error) {
         Unreadable::Gone(path.to_owned())
     } else {

@@ -27,7 +27,7 @@ fn a_cold_snapshot_lists_once_and_opens_each_index_once() {
     store.settle();
     let cache = store.cache();
     let (snapshot, done) = store.count(|| store.snapshot(&cache));
-    assert_eq!(done, Done { stats: 2 + 5, listings: 1, opens: 5 });
+    assert_eq!(done, Done { stats: 2, listings: 1, opens: 5 });
     for id in ids {
         assert!(snapshot.contains(&id).unwrap());
     }
@@ -71,7 +71,7 @@ fn one_new_pack_costs_one_listing_and_one_open() {
     let before = store.snapshot(&cache);
     let id = put(&store, 5);
     let (after, done) = store.count(|| store.snapshot(&cache));
-    assert_eq!(done, Done { stats: 2 + 6, listings: 1, opens: 1 });
+    assert_eq!(done, Done { stats: 2 + 5, listings: 1, opens: 1 });
     assert!(after.contains(&id).unwrap());
     assert!(!before.contains(&id).unwrap(), "a snapshot is as of when it was taken");
 }
