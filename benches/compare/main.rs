@@ -7,15 +7,17 @@
 //! measured: in that, everything that was acknowledged is looked for, and `git fsck` must be clean.
 
 mod arguments;
-mod cpu;
-mod machine;
 mod mirror;
 mod server;
 mod small;
 mod stock;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "each benchmark uses a part of it")]
+mod support;
 mod table;
 
 use std::process::ExitCode;
+use support::Outcome;
 
 fn main() -> ExitCode {
     match run() {
@@ -27,9 +29,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What goes wrong in here is told to a person, once.
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
 fn run() -> Outcome<()> {
     let Some(arguments) = arguments::Arguments::parse(std::env::args().skip(1))? else {
         print!("{}", arguments::HELP);
@@ -38,7 +37,7 @@ fn run() -> Outcome<()> {
     server::require_programs()?;
     let scratch = tempfile::Builder::new().prefix("compare-").tempdir_in(&arguments.scratch)?;
     small::open_to_all(scratch.path())?;
-    machine::print_facts(scratch.path());
+    support::machine::print_facts(scratch.path(), &[("apache2", "-v"), ("nginx", "-v")]);
     let servers = server::all(&arguments.servers);
     if servers.is_empty() {
         return Err("no server has such a name".into());

@@ -4,7 +4,7 @@ use super::Outcome;
 use super::arguments::Arguments;
 use super::server::Server;
 use super::small::{open_to_all, run};
-use super::table::median;
+use super::support::statistics::median;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;

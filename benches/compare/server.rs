@@ -1,8 +1,8 @@
 //! The servers: how each is configured, started and stopped.
 
 use super::Outcome;
-use super::cpu::Group;
 use super::small::open_to_all;
+use super::support::group::Group;
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

@@ -8,7 +8,8 @@ use super::Outcome;
 use super::arguments::Arguments;
 use super::server::{Running, Server};
 use super::small::{self, open_to_all, run};
-use super::table::median;
+use super::support::objects::text;
+use super::support::statistics::median;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -110,7 +111,7 @@ impl History {
                 message.len(),
             )?;
             for blob in 0..3 {
-                let text = text(number * 3 + blob);
+                let text = text(number * 3 + blob, 1024);
                 writeln!(
                     stream,
                     "M 100644 inline load/{number}-{blob}\ndata {}\n{text}",
@@ -159,18 +160,4 @@ fn git(repository: &Path) -> Command {
     command.arg("-C").arg(repository);
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
     command
-}
-
-/// A kilobyte of text that compresses to about a half.
-fn text(seed: usize) -> String {
-    let mut state = seed as u64 + 1;
-    let mut text = String::new();
-    while text.len() < 1024 {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{:08x}", state >> 32);
-    }
-    text.truncate(1024);
-    text
 }

@@ -1,6 +1,7 @@
 //! The files, renames and flushes of a durable push.
 
-use super::Outcome;
+use super::support::Outcome;
+use super::support::statistics::median;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -153,9 +154,4 @@ fn write_durably(path: &Path, bytes: usize) -> io::Result<()> {
 
 fn flush_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

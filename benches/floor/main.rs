@@ -5,11 +5,14 @@
 //! else. A server can come near these figures and not below them.
 
 mod disk;
-mod pack;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "each benchmark uses a part of it")]
+mod support;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use support::{Outcome, inflate_and_hash};
 
 const HELP: &str = "\
 Usage: cargo bench --bench floor -- disk [OPTIONS]
@@ -24,9 +27,6 @@ disk: pushes a second, kept as a pack or as five loose objects, by so many threa
 pack: processor seconds to inflate every entry of a pack once, and to hash as many bytes as its
 objects have, in pieces of their sizes; git is asked for the sizes, so FILE has its .idx beside it
 ";
-
-/// What goes wrong in here is told to a person, once.
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     match run() {
@@ -44,7 +44,9 @@ fn run() -> Outcome<()> {
     match words.next().as_deref() {
         // cargo bench runs every benchmark: this one without arguments.
         Some("disk") | None => disk::measure(&disk_options(words)?),
-        Some("pack") => pack::measure(&PathBuf::from(words.next().ok_or("which pack?")?)),
+        Some("pack") => {
+            inflate_and_hash::measure(&PathBuf::from(words.next().ok_or("which pack?")?))
+        }
         Some("-h" | "--help") => {
             print!("{HELP}");
             Ok(())

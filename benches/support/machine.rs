@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Prints what the machine is and which versions are compared.
-pub(crate) fn print_facts(scratch: &Path) {
+/// Prints what the machine is and which versions are compared; each peer with the argument that
+/// makes it tell its version.
+pub(crate) fn print_facts(scratch: &Path, peers: &[(&str, &str)]) {
     let processor = first_value("/proc/cpuinfo", "model name").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = first_value("/proc/meminfo", "MemTotal").unwrap_or_default();
@@ -14,8 +15,9 @@ pub(crate) fn print_facts(scratch: &Path) {
     println!("- processor: {processor}, {processors} of them; memory: {memory}");
     println!("- kernel {}, scratch directory on {file_system}", kernel.trim());
     println!("- {}", said(Command::new("git").arg("version")));
-    println!("- {}", said(Command::new("apache2").arg("-v")));
-    println!("- {}", said(Command::new("nginx").arg("-v")));
+    for (program, argument) in peers {
+        println!("- {}", said(Command::new(program).arg(argument)));
+    }
     println!("- packhouse {}", env!("CARGO_PKG_VERSION"));
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn measure(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn inflate(bytes: &[u8]) -> Outcome<Duration> {
+pub(crate) fn inflate(bytes: &[u8]) -> Outcome<Duration> {
     let begun = Instant::now();
     let (header, _) = bytes.split_first_chunk().ok_or("not a pack: too short")?;
     let header = PackHeader::decode(header)?;
@@ -44,7 +44,7 @@ fn inflate(bytes: &[u8]) -> Outcome<Duration> {
     Ok(begun.elapsed())
 }
 
-fn hash(sizes: &[u64]) -> Outcome<Duration> {
+pub(crate) fn hash(sizes: &[u64]) -> Outcome<Duration> {
     let largest = sizes.iter().max().copied().unwrap_or_default();
     let filling = (0..=250u8).cycle();
     let buffer: Vec<u8> = filling.take(usize::try_from(largest)?).collect();
