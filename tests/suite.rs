@@ -9,6 +9,7 @@ mod support;
 
 mod budget;
 mod crash;
+mod fuzz;
 mod hostile;
 mod http;
 mod load;
