@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Objects of one made-up commit: itself, three trees, two blobs.
-const OBJECTS_OF_A_COMMIT: usize = 6;
+/// Objects of one made-up commit: itself, five trees, two blobs.
+const OBJECTS_OF_A_COMMIT: usize = 8;
 
 /// Makes a repository with a branch `main` of about so many objects.
 pub(crate) fn make_up(repository: &Path, objects: usize) -> Outcome<()> {
