@@ -11,8 +11,11 @@ pub mod pack_parser;
 pub mod pkt_line;
 pub mod request;
 
-/// Every target, by the name of its corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 6] = [
+/// A target, by the name of its corpus.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 6] = [
     ("delta", delta::run),
     ("idx", idx::run),
     ("links", links::run),
