@@ -1,24 +1,28 @@
-//! Deltas: what one makes is what its instructions say, and a delta that is made can be applied.
+//! Deltas: what is made of one is what a second, plainer reading of the format makes of it, and a
+//! delta that is made can be applied.
 //!
 //! The first byte is the length of a base, which follows; the rest is a delta against it.
 
-use packhouse::pack::delta::{Instruction, apply, header, instructions};
+use packhouse::pack::delta::{apply, header, instructions};
 use packhouse::pack::writer::encode_delta;
 
 const RESULT_BYTES_MAX: u64 = 1 << 20;
+
+/// git reads no delta that is shorter.
+const DELTA_BYTES_MIN: usize = 4;
 
 pub fn run(bytes: &[u8]) {
     let Some((&length, rest)) = bytes.split_first() else { return };
     let Some((base, delta)) = rest.split_at_checked(length.into()) else { return };
     let mut made = Vec::new();
-    match apply(base, delta, RESULT_BYTES_MAX, &mut made) {
-        Ok(()) => {
-            let header = header(delta).expect("it was applied");
-            assert_eq!(header.base_size, base.len() as u64);
-            assert_eq!(header.result_size, made.len() as u64);
-            assert_eq!(Some(&made), by_instructions(base, delta).as_ref());
-        }
-        Err(_) => assert!(made.len() as u64 <= RESULT_BYTES_MAX),
+    let applied = apply(base, delta, RESULT_BYTES_MAX, &mut made);
+    assert!(made.len() as u64 <= RESULT_BYTES_MAX);
+    assert_eq!(applied.is_ok().then_some(&made), plainly(base, delta).as_ref());
+    if applied.is_ok() {
+        assert_eq!(header(delta).expect("it was applied").result_size, made.len() as u64);
+        let steps = instructions(delta, base.len()).expect("it was applied");
+        let sum: usize = steps.map(|step| step.expect("it was applied").len()).sum();
+        assert_eq!(sum, made.len());
     }
     // The same bytes once more, taken for an object.
     let object = delta;
@@ -28,15 +32,52 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-fn by_instructions(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+/// The object, if the delta is a valid one: gitformat-pack read from top to bottom.
+fn plainly(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = delta.iter().copied();
+    let base_size = size(&mut rest)?;
+    let result_size = size(&mut rest)?;
+    let is_possible = base_size == base.len() as u64 && result_size <= RESULT_BYTES_MAX;
+    if delta.len() < DELTA_BYTES_MIN || !is_possible {
+        return None;
+    }
     let mut made = Vec::new();
-    for instruction in instructions(delta, base.len()).ok()? {
-        let instruction = instruction.ok()?;
-        assert!(!instruction.is_empty());
-        match instruction {
-            Instruction::Copy(range) => made.extend_from_slice(&base[range]),
-            Instruction::Insert(bytes) => made.extend_from_slice(bytes),
+    while let Some(code) = rest.next() {
+        if code & 0x80 != 0 {
+            let mut fields = [0; 7];
+            for (bit, field) in fields.iter_mut().enumerate() {
+                if code >> bit & 1 == 1 {
+                    *field = rest.next()?;
+                }
+            }
+            let [a, b, c, d, e, f, g] = fields.map(usize::from);
+            let offset = a | b << 8 | c << 16 | d << 24;
+            let length = Some(e | f << 8 | g << 16).filter(|length| *length > 0);
+            made.extend_from_slice(base.get(offset..offset + length.unwrap_or(0x1_0000))?);
+        } else if code == 0 {
+            return None;
+        } else {
+            for _ in 0..code {
+                made.push(rest.next()?);
+            }
+        }
+        if made.len() as u64 > result_size {
+            return None;
         }
     }
-    Some(made)
+    (made.len() as u64 == result_size).then_some(made)
+}
+
+/// Seven bits a byte, the lowest first.
+fn size(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
+    let mut size = 0_u128;
+    for shift in (0..).step_by(7) {
+        let byte = bytes.next()?;
+        // No number is that long, not even one that begins with zeros.
+        size |= u128::from(byte & 0x7f).checked_shl(shift).filter(|_| shift < 64)?;
+        if byte & 0x80 == 0 {
+            return u64::try_from(size).ok();
+        }
+    }
+    None
 }
