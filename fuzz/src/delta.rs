@@ -3,7 +3,7 @@
 //!
 //! The first byte is the length of a base, which follows; the rest is a delta against it.
 
-use packhouse::pack::delta::{apply, header, instructions};
+use packhouse::pack::delta::{Instruction, apply, header, instructions};
 use packhouse::pack::writer::encode_delta;
 
 const RESULT_BYTES_MAX: u64 = 1 << 20;
@@ -23,6 +23,10 @@ pub fn run(bytes: &[u8]) {
         let steps = instructions(delta, base.len()).expect("it was applied");
         let sum: usize = steps.map(|step| step.expect("it was applied").len()).sum();
         assert_eq!(sum, made.len());
+    }
+    for step in instructions(delta, base.len()).into_iter().flatten().flatten() {
+        assert!(!step.is_empty());
+        assert!(!matches!(step, Instruction::Copy(range) if range.end > base.len()));
     }
     // The same bytes once more, taken for an object.
     let object = delta;
