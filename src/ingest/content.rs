@@ -145,7 +145,8 @@ impl ContentWriter {
         }
         let create = || -> io::Result<DurableFile> {
             let disk = &destination.disk;
-            let file = disk.create_temporary(&destination.objects_dir, "tmp_base_", 0o600)?;
+            let directory = destination.directory.path()?;
+            let file = disk.create_temporary(directory, "tmp_base_", 0o600)?;
             // It goes when the descriptor does, however this push ends.
             disk.unlink(file.path())?;
             Ok(file)
@@ -219,7 +220,7 @@ mod tests {
             let past = content.read(199_999, 2, |_| Ok::<_, IngestError>(()));
             assert!(past.is_err());
         }
-        let left = std::fs::read_dir(&destination.objects_dir).unwrap().count();
+        let left = std::fs::read_dir(destination.directory.path().unwrap()).unwrap().count();
         assert_eq!(left, 0, "spilled content has no name");
     }
 }

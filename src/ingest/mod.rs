@@ -1,4 +1,4 @@
-//! A pack from a pusher becomes a pack, or loose objects, in the quarantine.
+//! A pack from a pusher becomes a pack, or loose objects, for the quarantine.
 //!
 //! [`ingest`] reads the pack while it arrives, stores its bytes as they are, names every object,
 //! resolves every delta, and collects what the objects name. What is guaranteed:
@@ -24,7 +24,7 @@
 //! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
 //! | `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
-//! | `loose`, `thin`, `store` | what is left in the quarantine |
+//! | `loose`, `thin`, `pack_body`, `store` | what is left for the quarantine |
 //!
 //! [`NewObjects`]: crate::links::NewObjects
 
@@ -45,6 +45,7 @@ mod memory_plan;
 mod object_hash;
 mod options;
 mod outcome;
+mod pack_body;
 mod receive;
 mod resolve;
 mod run;
@@ -63,6 +64,6 @@ mod tests;
 
 pub use error::{Blame, IngestError, StoreError};
 pub use existing::{ExistingObject, ExistingObjects};
-pub use options::{Destination, IngestOptions, Surplus};
+pub use options::{Destination, HELD_BYTES_MAX, IngestOptions, Surplus};
 pub use outcome::{Ingested, Stored, StoredPack, Timings};
 pub use run::ingest;

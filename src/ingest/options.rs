@@ -1,7 +1,7 @@
 //! What ingest is told: how to read the pack, and where to put it.
 
 use crate::model::{HashKind, Limits, UnpackLimit};
-use crate::repo::{Disk, DurableFile, SharedPermissions};
+use crate::repo::{Disk, DurableFile, QuarantineDirectory, SharedPermissions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,9 @@ pub struct IngestOptions {
     pub thin: bool,
     /// What to do about bytes after the pack.
     pub surplus: Surplus,
-    /// Whether a reverse index is written beside the index (`pack.writeReverseIndex`).
-    pub write_rev: bool,
+    /// The object count from which a reverse index is written beside the index; none is without
+    /// (`pack.writeReverseIndex`).
+    pub reverse_index_from: Option<u32>,
     /// The text of a `.keep` file beside a kept pack; none is written without one.
     pub keep: Option<String>,
     /// Threads that resolve deltas. More than the base cache has room for are not started.
@@ -43,24 +44,31 @@ pub enum Surplus {
 pub struct Destination {
     /// Through which everything is written.
     pub disk: Disk,
-    /// The quarantine, which exists.
-    pub objects_dir: PathBuf,
+    /// The quarantine's directory, which what is held in memory does not need.
+    pub directory: QuarantineDirectory,
     /// Who may read files and enter directories (`core.sharedRepository`).
     pub permissions: SharedPermissions,
     /// zlib's level for loose objects and appended bases, 0 to 9.
     pub compression: u32,
+    /// Bytes that the push may leave in memory, as a pack or as loose objects, until it is
+    /// migrated. More go to disk at once.
+    pub held_bytes_max: u64,
 }
 
+/// LIMIT: what a server should hold of one push. Twice what the spool's buffer holds: a pack that
+/// came in one buffer stays in memory with the bases that it misses.
+pub const HELD_BYTES_MAX: u64 = 1 << 20;
+
 impl Destination {
-    /// Where packs go.
-    pub(super) fn pack_dir(&self) -> PathBuf {
-        self.objects_dir.join("pack")
+    /// Where packs go on disk.
+    pub(super) fn pack_dir(&self) -> io::Result<PathBuf> {
+        Ok(self.directory.path()?.join("pack"))
     }
 
     /// Creates a file in the `pack` directory, and that if it is not there yet; the name ends in
     /// random letters. Read-only: what is written once changes no more.
     pub(super) fn create_in_pack_dir(&self, prefix: &str) -> io::Result<DurableFile> {
-        let directory = self.pack_dir();
+        let directory = self.pack_dir()?;
         self.create_directory(&directory)?;
         let mode = self.permissions.file_mode(FILE_MODE);
         let file = self.disk.create_temporary(&directory, prefix, mode)?;

@@ -2,18 +2,18 @@
 
 use crate::links::NewObjects;
 use crate::model::ObjectId;
-use crate::repo::DurableFile;
+use crate::repo::NewFile;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A pack that was taken in.
 #[derive(Debug)]
 pub struct Ingested {
-    /// What lies in the quarantine now. Nothing of it has been flushed.
+    /// What the pack became. Nothing of it has been flushed.
     pub stored: Stored,
-    /// The files, open as they were written, with the names they have now: what flushes them must
-    /// be the descriptor that met their errors.
-    pub files: Vec<(DurableFile, PathBuf)>,
+    /// The files, in memory or open as they were written: what flushes them must be the descriptor
+    /// that met their errors. Those on disk have their names.
+    pub files: Vec<NewFile>,
     /// The objects with their links.
     pub objects: NewObjects,
     /// Entries of the pack as it came.
@@ -45,7 +45,7 @@ pub enum Stored {
     Pack(StoredPack),
 }
 
-/// The files of a kept pack, in the quarantine's `pack` directory.
+/// The files of a kept pack, by their names below the quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPack {
     /// The trailer of the stored pack, which names its files: another one than was received if

@@ -16,7 +16,8 @@ use crate::model::CancelToken;
 use std::io::Read;
 use std::time::Instant;
 
-/// Takes a pack from `input` into a quarantine.
+/// Takes a pack from `input` into a quarantine. If it is small nothing is written: its files are
+/// handed over in memory.
 ///
 /// Fewer objects than the unpack limit become loose, unless they are large; more are kept as the
 /// pack that came, byte for byte, with an index beside it. Bases that the pack misses are appended
@@ -39,7 +40,10 @@ pub fn ingest(
     let has_come = Instant::now();
     compare_streamed(&received, context)?;
     let is_empty = received.end.entries == 0;
-    let loose = becomes_loose(&received, options).then(|| LooseObjects::new(destination));
+    let in_memory = received.spool.is_in_memory()
+        && received.arrived.inflated_bytes <= destination.held_bytes_max;
+    let loose =
+        becomes_loose(&received, options).then(|| LooseObjects::new(destination, in_memory));
     let resolution = resolve(&mut received, context, loose.as_ref())?;
     let is_resolved = Instant::now();
 
@@ -52,15 +56,15 @@ pub fn ingest(
         let files = loose.into_files();
         (Stored::Loose { objects: u32::try_from(files.len()).unwrap_or(u32::MAX) }, files)
     } else {
-        let mut file = spool.into_file()?;
+        let mut body = spool.into_body()?;
         let Resolution { missing_bases, .. } = &resolution;
         let mut checksum = end.checksum;
         if !missing_bases.is_empty() {
             let missing = missing_bases;
-            checksum = complete(&mut file, &mut arrived, &end, body_end, missing, context)?;
+            checksum = complete(&mut body, &mut arrived, &end, body_end, missing, context)?;
         }
         let appended = u32::try_from(missing_bases.len()).unwrap_or(u32::MAX);
-        let (pack, files) = store(file, &arrived.table, checksum, appended, context)?;
+        let (pack, files) = store(body, &arrived.table, checksum, appended, context)?;
         (Stored::Pack(pack), files)
     };
     let in_memory = arrived.largest_bytes.min(arrived.plan.object_bytes_max as u64);

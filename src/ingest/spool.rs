@@ -1,13 +1,12 @@
 //! Where received bytes go: into memory while there are few, then into the quarantined pack.
 //!
 //! The buffer that the input is read into is the buffer that is written from, so that the pack is
-//! written in large pieces and copied nowhere; a push that fits the buffer touches no disk until
-//! its pack is known to be kept.
+//! written in large pieces and copied nowhere; a push that fits the buffer touches no disk.
 
 use super::error::IngestError;
 use super::options::Destination;
-use crate::repo::DurableFile;
-use std::io;
+use super::pack_body::PackBody;
+use crate::repo::{DurableFile, NewContent};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -94,11 +93,22 @@ impl<'d> Spool<'d> {
         Ok(piece)
     }
 
-    /// The pack as a file, complete; it has a temporary name.
-    pub(super) fn into_file(mut self) -> Result<DurableFile, IngestError> {
-        self.write()?;
-        let absent = || io::Error::from(io::ErrorKind::NotFound);
-        self.file.ok_or_else(|| IngestError::disk(WRITING, absent()))
+    /// Whether all bytes are in memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// The pack, complete; a file has a temporary name.
+    pub(super) fn into_body(mut self) -> Result<PackBody<'d>, IngestError> {
+        if self.file.is_some() || self.len() > self.destination.held_bytes_max {
+            self.write()?;
+        }
+        self.buffer.truncate(self.filled);
+        let content = match self.file {
+            Some(file) => NewContent::Written(file),
+            None => NewContent::Held(self.buffer),
+        };
+        Ok(PackBody::new(self.destination, content))
     }
 
     /// Removes what was written.
@@ -149,17 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_touch_no_disk_until_they_are_asked_for_as_a_file() {
+    fn few_bytes_touch_no_disk() {
         let (destination, _root) = destination();
         let mut spool = Spool::new(&destination);
         fill(&mut spool, b"PACK and so on");
         spool.settle().unwrap();
         assert_eq!(spool.read(5..8, &mut Vec::new()).unwrap(), b"and");
         assert!(spool.read(5..80, &mut Vec::new()).is_err());
+        assert!(spool.is_in_memory());
+        let body = spool.into_body().unwrap();
         assert_eq!(destination.disk.counts().creates, 0);
-        let file = spool.into_file().unwrap();
-        assert_eq!(std::fs::read(file.path()).unwrap(), b"PACK and so on");
-        assert!(file.path().starts_with(destination.objects_dir.join("pack")));
+        let NewContent::Held(bytes) = body.into_content() else { panic!("on disk") };
+        assert_eq!(bytes, b"PACK and so on");
     }
 
     #[test]

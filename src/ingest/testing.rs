@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{CancelToken, HashKind, Limits, ObjectId, ObjectKind, UnpackLimit};
 use crate::pack::writer::Deflater;
-use crate::repo::{Disk, SharedPermissions};
+use crate::repo::{Disk, NewContent, NewFile, QuarantineDirectory, SharedPermissions};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,13 @@ pub(super) fn destination() -> (Destination, TempDir) {
     let root = tempfile::tempdir().unwrap();
     let objects_dir = root.path().join("objects");
     std::fs::create_dir(&objects_dir).unwrap();
+    let disk = Disk::default();
     let destination = Destination {
-        disk: Disk::default(),
-        objects_dir,
+        directory: QuarantineDirectory::at(&disk, &objects_dir),
+        disk,
         permissions: SharedPermissions::Umask,
         compression: 1,
+        held_bytes_max: HELD_BYTES_MAX,
     };
     (destination, root)
 }
@@ -33,7 +35,7 @@ pub(super) fn keeping(hash: HashKind) -> IngestOptions {
         input_bytes_max: 0,
         thin: true,
         surplus: Surplus::Refuse,
-        write_rev: true,
+        reverse_index_from: Some(0),
         keep: None,
         threads: 1,
     }
@@ -153,12 +155,16 @@ impl Taken {
     }
 
     pub(super) fn pack_bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.pack().pack).unwrap()
+        std::fs::read(self.objects_dir().join(&self.pack().pack)).unwrap()
+    }
+
+    pub(super) fn objects_dir(&self) -> &Path {
+        self.destination.directory.path().unwrap()
     }
 
     /// All files below the quarantine, by their path in it.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        files_below(&self.destination.objects_dir)
+        files_below(self.objects_dir())
     }
 
     /// All objects in the quarantine as git reads them.
@@ -166,9 +172,9 @@ impl Taken {
         let repository = self.root.path().join("repository.git");
         init(&repository, hash);
         std::fs::remove_dir_all(repository.join("objects")).unwrap();
-        std::fs::rename(&self.destination.objects_dir, repository.join("objects")).unwrap();
+        std::fs::rename(self.objects_dir(), repository.join("objects")).unwrap();
         let objects = all_objects(&repository);
-        std::fs::rename(repository.join("objects"), &self.destination.objects_dir).unwrap();
+        std::fs::rename(repository.join("objects"), self.objects_dir()).unwrap();
         objects
     }
 }
@@ -188,10 +194,41 @@ pub(super) fn take_from(
     store: &dyn ExistingObjects,
     options: &IngestOptions,
 ) -> Result<Taken, IngestError> {
+    take_to(destination(), input, store, options)
+}
+
+/// Takes a pack in to disk, however small it is.
+pub(super) fn take_to_disk(
+    pack: &[u8],
+    store: &dyn ExistingObjects,
+    options: &IngestOptions,
+) -> Result<Taken, IngestError> {
     let (destination, root) = destination();
+    let destination = Destination { held_bytes_max: 0, ..destination };
+    take_to((destination, root), &mut &pack[..], store, options)
+}
+
+fn take_to(
+    (destination, root): (Destination, TempDir),
+    input: &mut dyn Read,
+    store: &dyn ExistingObjects,
+    options: &IngestOptions,
+) -> Result<Taken, IngestError> {
     let cancel = CancelToken::new();
     let ingested = ingest(input, store, &destination, options, &cancel)?;
+    write_held(&destination, &ingested.files);
     Ok(Taken { ingested, destination, root })
+}
+
+/// Writes what is in memory, as the quarantine would.
+fn write_held(destination: &Destination, files: &[NewFile]) {
+    for NewFile { name, content } in files {
+        if let NewContent::Held(bytes) = content {
+            let path = destination.directory.path().unwrap().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
 }
 
 /// An input that gives its bytes in pieces of the given sizes, over and over.

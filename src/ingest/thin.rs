@@ -8,6 +8,7 @@ use super::context::Context;
 use super::error::IngestError;
 use super::existing::ExistingObject;
 use super::object_hash::{ObjectHasher, object_id};
+use super::pack_body::PackBody;
 use super::visitor::Arrived;
 use crate::model::{HashKind, Limit, ObjectId};
 use crate::pack::checksum::Checksum;
@@ -16,15 +17,13 @@ use crate::pack::header::PackHeader;
 use crate::pack::inflate::{Inflater, ObjectBuffer};
 use crate::pack::parser::PackEnd;
 use crate::pack::writer::Deflater;
-use crate::repo::DurableFile;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 
 /// Appends `missing` to the pack in `file`, names them in its table, and returns its new trailer.
 pub(super) fn complete(
-    file: &mut DurableFile,
+    file: &mut PackBody<'_>,
     arrived: &mut Arrived,
     end: &PackEnd,
     body_end: u64,
@@ -46,10 +45,10 @@ pub(super) fn complete(
 }
 
 /// Writes whole entries behind a pack.
-struct Appender<'a> {
+struct Appender<'a, 'd> {
     context: Context<'a>,
     memory_max: usize,
-    out: Tail<'a>,
+    out: Tail<'a, 'd>,
     deflater: Deflater,
     inflater: Inflater,
     inflated: ObjectBuffer,
@@ -57,8 +56,8 @@ struct Appender<'a> {
 }
 
 /// Bytes that are collected to large writes, with the CRC-32 of the entry at hand.
-struct Tail<'a> {
-    file: &'a mut DurableFile,
+struct Tail<'a, 'd> {
+    file: &'a mut PackBody<'d>,
     /// Where the buffer is to be written.
     offset: u64,
     buffer: Vec<u8>,
@@ -67,9 +66,9 @@ struct Tail<'a> {
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-impl<'a> Appender<'a> {
+impl<'a, 'd> Appender<'a, 'd> {
     fn new(
-        file: &'a mut DurableFile,
+        file: &'a mut PackBody<'d>,
         offset: u64,
         context: Context<'a>,
         memory_max: usize,
@@ -193,7 +192,7 @@ fn verify(id: &ObjectId, actual: Result<ObjectId, IngestError>) -> Result<(), In
 
 const WRITING: &str = "append a base to the pack";
 
-impl Tail<'_> {
+impl Tail<'_, '_> {
     fn place(&self) -> u64 {
         self.offset + self.buffer.len() as u64
     }
@@ -221,7 +220,7 @@ impl Tail<'_> {
     }
 }
 
-impl Write for Tail<'_> {
+impl Write for Tail<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.crc32.update(bytes);
         self.buffer.extend_from_slice(bytes);
@@ -238,7 +237,7 @@ impl Write for Tail<'_> {
 
 /// Puts the header and the trailer right. Returns the trailer.
 fn seal(
-    file: &mut DurableFile,
+    file: &mut PackBody<'_>,
     header: PackHeader,
     received: &PackEnd,
     body_end: u64,
@@ -254,7 +253,7 @@ fn seal(
         let until = if at < body_end { body_end } else { new_end };
         let len = usize::try_from(until - at).unwrap_or(usize::MAX).min(BUFFER_BYTES);
         let piece = buffer.get_mut(..len).unwrap_or_default();
-        let read = file.as_file().read_exact_at(piece, at);
+        let read = file.read_exact_at(piece, at);
         read.map_err(|error| IngestError::disk("read the pack back", error))?;
         if at < body_end {
             as_received.update(piece);

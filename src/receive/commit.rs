@@ -5,12 +5,11 @@ use super::ReceiveError;
 use super::session::Session;
 use crate::model::{Command, ObjectId, RejectReason};
 use crate::refs::RefEdit;
-use crate::repo::{MigrateError, Migrated, loose_path};
+use crate::repo::{MigrateError, Migrated, MigratedPack, loose_path};
 use crate::report::Phase;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
-use std::path::Path;
 
 /// LIMIT: bytes of an index that is read back to spare the next push the reading.
 const INDEX_BYTES_MAX: u64 = 16 << 20;
@@ -25,9 +24,9 @@ impl Session<'_> {
         self.freshen_unreferenced()?;
         if let Some(quarantine) = self.quarantine.take() {
             match quarantine.migrate(&self.receiver.keeps) {
-                Ok(migrated) => {
-                    for pack in &migrated.packs {
-                        self.note_index(&pack.with_extension("idx"));
+                Ok(mut migrated) => {
+                    for pack in &mut migrated.packs {
+                        self.note_index(pack);
                     }
                     self.migrated = Some(migrated);
                 }
@@ -146,9 +145,9 @@ impl Session<'_> {
                 known
             } else {
                 let mut all = !migrated.packs.is_empty();
-                for pack in &migrated.packs {
-                    let index = disk.stat(&pack.with_extension("idx")).map_err(internal)?;
-                    all &= index.is_some() && disk.stat(pack).map_err(internal)?.is_some();
+                for MigratedPack { path, .. } in &migrated.packs {
+                    let index = disk.stat(&path.with_extension("idx")).map_err(internal)?;
+                    all &= index.is_some() && disk.stat(path).map_err(internal)?.is_some();
                 }
                 packs_are_there = Some(all);
                 all
@@ -213,10 +212,15 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn note_index(&self, index: &Path) {
+    fn note_index(&self, pack: &mut MigratedPack) {
+        let index = pack.path.with_extension("idx");
         // Only a help for the next push: without it, that opens the index itself.
-        if let Ok(bytes) = self.repository.disk().read(index, INDEX_BYTES_MAX) {
-            self.receiver.snapshots.note_pack(self.repository.objects_dir(), index, &bytes);
+        let bytes = match pack.index.take() {
+            Some(bytes) => Ok(bytes),
+            None => self.repository.disk().read(&index, INDEX_BYTES_MAX),
+        };
+        if let Ok(bytes) = bytes {
+            self.receiver.snapshots.note_pack(self.repository.objects_dir(), &index, &bytes);
         }
     }
 }

@@ -103,10 +103,16 @@ impl Session<'_> {
         let nothing = NewObjects::new();
         let brought = LazySource::new(|| match &self.quarantine {
             None => Ok(Box::new(old.clone())),
-            Some(quarantine) => match old.with_quarantine(quarantine.path()) {
-                Ok(both) => Ok(Box::new(both)),
-                Err(error) => Err(SourceError::Unavailable(error.into())),
-            },
+            // Asked for where something is missing, so seldom that it may cost a directory.
+            Some(quarantine) => {
+                let directory = quarantine
+                    .put_on_disk()
+                    .map_err(|error| SourceError::Unavailable(error.into()))?;
+                match old.with_quarantine(directory) {
+                    Ok(both) => Ok(Box::new(both)),
+                    Err(error) => Err(SourceError::Unavailable(error.into())),
+                }
+            }
         });
         let graph = || self.commit_graph();
         let shallow = self.shallow_commits()?;

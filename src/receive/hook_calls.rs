@@ -22,18 +22,20 @@ impl Told<'_> {
     }
 }
 
-/// Runs `pre-receive` over all commands, refused ones included; false if it said no.
+/// Runs `pre-receive`, which was found, over all commands, refused ones included; false if it said
+/// no.
 pub(super) fn pre_receive(
     hooks: &Hooks,
+    hook: Hook,
     channel: &mut Channel<'_>,
     commands: &[Command],
     quarantine: Vec<(OsString, OsString)>,
     push_options: &[BString],
-) -> io::Result<bool> {
+) -> bool {
     let mut more = quarantine;
     more.extend(push_option_variables(push_options));
     let feed = lines(commands.iter());
-    call(hooks, channel, "pre-receive", &[], Feed::Bytes(&feed), &more)
+    run(hooks, channel, hook, &[], Feed::Bytes(&feed), &more)
 }
 
 /// Runs `update` for one command; false if it said no.
@@ -77,25 +79,37 @@ fn call(
     feed: Feed<'_>,
     more: &[(OsString, OsString)],
 ) -> io::Result<bool> {
-    let path = match hooks.find(name)? {
-        None => return Ok(true),
-        Some(Hook::NotExecutable(path)) => {
+    let hook = hooks.find(name)?;
+    Ok(hook.is_none_or(|hook| run(hooks, channel, hook, arguments, feed, more)))
+}
+
+/// Runs a hook that was found; true if it said yes, or is not to be run.
+fn run(
+    hooks: &Hooks,
+    channel: &mut Channel<'_>,
+    hook: Hook,
+    arguments: &[&OsStr],
+    feed: Feed<'_>,
+    more: &[(OsString, OsString)],
+) -> bool {
+    let path = match hook {
+        Hook::NotExecutable(path) => {
             channel.diagnose(&format!(
                 "hint: The '{}' hook was ignored because it's not set as executable.\n",
                 path.display()
             ));
-            return Ok(true);
+            return true;
         }
-        Some(Hook::Executable(path)) => path,
+        Hook::Executable(path) => path,
     };
     let verdict = hooks.run(&path, arguments, feed, more, &mut |output| channel.message(output));
-    Ok(match verdict {
+    match verdict {
         Ok(verdict) => verdict == HookVerdict::Accepted,
         Err(error) => {
             channel.error(&error.to_string());
             false
         }
-    })
+    }
 }
 
 fn lines<'a>(commands: impl Iterator<Item = &'a Command>) -> Vec<u8> {

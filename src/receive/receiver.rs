@@ -102,9 +102,12 @@ const YOUNG_SECONDS: u64 = 60;
 impl Receiver {
     /// Fails if the state directory cannot be used.
     pub fn new(settings: ReceiverSettings) -> io::Result<Self> {
-        let in_flight = match &settings.state_dir {
-            Some(directory) => InFlight::open(&settings.disk, directory)?,
-            None => InFlight::none(),
+        let keeps = match &settings.state_dir {
+            Some(directory) => {
+                let in_flight = InFlight::open(&settings.disk, directory)?;
+                KeepRegistry::with_template(&settings.disk, in_flight, directory)?
+            }
+            None => KeepRegistry::default(),
         };
         Ok(Self {
             snapshots: SnapshotCache::new(
@@ -112,7 +115,7 @@ impl Receiver {
                 settings.limits.index_cache_bytes_max,
             ),
             commit_graphs: CommitGraphCache::new(COMMIT_GRAPH_BYTES_MAX),
-            keeps: KeepRegistry::new(in_flight),
+            keeps,
             command_memory: ByteBudget::new(settings.limits.command_memory_bytes()),
             metadata_memory: ByteBudget::new(settings.limits.metadata_memory_bytes()),
             packed_refs: Mutex::default(),

@@ -17,6 +17,7 @@ use crate::snapshot::ObjectSnapshot;
 use crate::wire::{PushRequest, UnpackStatus, encode_report_status};
 use bstr::{BString, ByteSlice};
 use std::cell::OnceCell;
+use std::ffi::OsStr;
 
 /// One push, between its commands and its report.
 pub(super) struct Session<'a> {
@@ -187,22 +188,24 @@ impl<'a> Session<'a> {
     pub(super) fn run_pre_receive(&mut self) -> Result<bool, ReceiveError> {
         let internal =
             |error| ReceiveError::internal(Phase::Commit, "running 'pre-receive'", error);
-        let hook = self.hooks.find("pre-receive").map_err(internal)?;
-        if let (Some(Hook::Executable(_)), Some(quarantine)) = (hook, &mut self.quarantine) {
+        let Some(hook) = self.hooks.find("pre-receive").map_err(internal)? else {
+            return Ok(true);
+        };
+        let mut variables = Vec::new();
+        if let (Hook::Executable(_), Some(quarantine)) = (&hook, &mut self.quarantine) {
             quarantine.seal().map_err(internal)?;
+            let environment = quarantine.environment().map_err(internal)?;
+            let owned = |(name, value): (&OsStr, &OsStr)| (name.to_owned(), value.to_owned());
+            variables.extend(environment.iter().map(owned));
         }
-        let variables = self.quarantine.as_ref().map(Quarantine::environment);
-        let variables = variables.iter().flat_map(Environment::iter);
-        let variables =
-            variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let accepted = hook_calls::pre_receive(
             &self.hooks.until(&self.cancel),
+            hook,
             &mut self.channel,
             &self.request.commands,
             variables,
             &self.request.push_options,
-        )
-        .map_err(internal)?;
+        );
         if !accepted {
             // A hook that was made to end has declined nothing.
             self.stop_if_asked()?;

@@ -34,10 +34,9 @@ impl Session<'_> {
         if border.is_empty() {
             return Ok(());
         }
-        let both = self
-            .snapshot
-            .with_quarantine(quarantine.path())
-            .map_err(|error| internal(error.into()))?;
+        let directory = quarantine.put_on_disk().map_err(|error| internal(error.into()))?;
+        let both =
+            self.snapshot.with_quarantine(directory).map_err(|error| internal(error.into()))?;
         let bytes_max = self.receiver.limits().metadata_bytes_max;
         let read = |id: &ObjectId| ObjectSource::read(&both, id, bytes_max);
         let hash = self.repository.hash();

@@ -3,7 +3,8 @@
 use super::ReceiveError;
 use super::receiver::Receiver;
 use super::session::{Session, cancelled};
-use crate::ingest::{self, Blame, Destination, IngestError, IngestOptions};
+use crate::hooks::Hook;
+use crate::ingest::{self, Blame, Destination, HELD_BYTES_MAX, IngestError, IngestOptions};
 use crate::model::{CancelToken, Limits, UnpackLimit};
 use crate::repo::{Environment, Quarantine, Repository, object_directories};
 use crate::report::{Fault, Phase};
@@ -39,14 +40,13 @@ impl Receiver {
 impl Session<'_> {
     /// Reads the pack into a new quarantine.
     pub(super) fn unpack(&mut self, input: &mut dyn Read) -> Result<(), ReceiveError> {
-        let mut quarantine = Quarantine::create(&self.repository).map_err(|error| {
-            ReceiveError::internal(Phase::Unpack, "creating the quarantine", error)
-        })?;
+        let mut quarantine = Quarantine::new(&self.repository);
         let destination = Destination {
             disk: self.repository.disk().clone(),
-            objects_dir: quarantine.path().to_owned(),
+            directory: quarantine.directory().clone(),
             permissions: self.repository.permissions(),
             compression: self.repository.loose_compression(),
+            held_bytes_max: if self.pre_receive_is_there()? { 0 } else { HELD_BYTES_MAX },
         };
         let options = IngestOptions {
             hash: self.repository.hash(),
@@ -62,7 +62,7 @@ impl Session<'_> {
             input_bytes_max: self.settings.pack_bytes_max.map_or(0, |limit| limit.value),
             thin: self.completes_thin_packs,
             surplus: self.surplus,
-            write_rev: self.settings.writes_reverse_index,
+            reverse_index_from: self.settings.writes_reverse_index.then_some(REVERSE_INDEX_FROM),
             // Migration gives every pack its keep file.
             keep: None,
             threads: self.settings.threads,
@@ -70,12 +70,24 @@ impl Session<'_> {
         let mut ingested =
             ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel)
                 .map_err(|error| unpack_failed(error, &self.cancel))?;
-        for (file, path) in ingested.files.drain(..) {
-            quarantine.adopt(file, path);
+        for file in ingested.files.drain(..) {
+            quarantine.adopt(file).map_err(|error| {
+                ReceiveError::internal(Phase::Unpack, "storing the pack", error)
+            })?;
         }
         self.quarantine = Some(quarantine);
         self.ingested = Some(ingested);
         Ok(())
+    }
+
+    /// Whether `pre-receive` will want to see the objects. One that appears later does, too; then
+    /// they are written later.
+    fn pre_receive_is_there(&self) -> Result<bool, ReceiveError> {
+        let hook = self
+            .hooks
+            .find("pre-receive")
+            .map_err(|error| ReceiveError::internal(Phase::Unpack, "looking for hooks", error))?;
+        Ok(matches!(hook, Some(Hook::Executable(_))))
     }
 
     /// Whether a `git gc` is at work here, as its `gc.pid` says, which git itself believes for
@@ -91,6 +103,10 @@ impl Session<'_> {
         })
     }
 }
+
+/// Objects of a pack from which it gets a reverse index. It costs a small push a file and a flush
+/// more; whoever has none makes it in memory, which takes microseconds for so few.
+const REVERSE_INDEX_FROM: u32 = 1000;
 
 /// The age at which git takes a `gc.pid` for that of a gc that died.
 const GC_SECONDS_MAX: u64 = 12 * 60 * 60;

@@ -4,10 +4,11 @@
 //! does not take it from the other. A keep file that was there before belongs to somebody else
 //! and stays.
 
-use super::disk::Disk;
+use super::disk::{Disk, Stat};
+use super::durable_file::DurableFile;
 use super::in_flight::{InFlight, InFlightGuard};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +19,28 @@ pub struct KeepRegistry(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     in_flight: InFlight,
+    /// The file whose further names are keep files, if there is one.
+    template: Option<Template>,
     held: Mutex<HashMap<PathBuf, Held>>,
+}
+
+/// A file with what a keep file of this process says. To give it one more name costs a file system
+/// much less than to make a file; readers ask only whether there is a keep file.
+#[derive(Debug)]
+struct Template {
+    disk: Disk,
+    path: PathBuf,
+    identity: Stat,
+    /// Struck out after the file has gone.
+    note: InFlightGuard,
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if self.disk.unlink(&self.path).is_err() {
+            self.note.leave();
+        }
+    }
 }
 
 /// A keep file and how many pushes hold it or are about to.
@@ -56,12 +78,43 @@ pub struct KeepGuard {
 impl KeepRegistry {
     /// A registry that notes what it makes in `in_flight`.
     pub fn new(in_flight: InFlight) -> Self {
-        Self(Arc::new(Shared { in_flight, held: Mutex::default() }))
+        Self(Arc::new(Shared { in_flight, template: None, held: Mutex::default() }))
+    }
+
+    /// The same, with a file in `state_dir` of which keep files are further names, where those
+    /// are on the same file system. It goes with the registry; if the process is killed, the next
+    /// recovery removes it.
+    pub fn with_template(disk: &Disk, in_flight: InFlight, state_dir: &Path) -> io::Result<Self> {
+        let file = new_keep(disk, state_dir, TEMPLATE_PREFIX)?;
+        let (path, identity) = (file.path().to_owned(), file.stat()?);
+        let note = in_flight.note(&path, &identity)?;
+        let template = Some(Template { disk: disk.clone(), path, identity, note });
+        Ok(Self(Arc::new(Shared { in_flight, template, held: Mutex::default() })))
     }
 
     /// Gives the keep file `from`, which lies in a quarantine, the name `to` as well, unless there
     /// is one by that name already.
     pub fn hold(&self, disk: &Disk, from: &Path, to: &Path) -> io::Result<KeepGuard> {
+        self.hold_with(disk, to, || {
+            let identity = disk.stat(from)?.ok_or(io::ErrorKind::NotFound)?;
+            self.0.link(disk, from, &identity, to)
+        })
+    }
+
+    /// Makes a keep file, unless there is one of that name already.
+    ///
+    /// It is not flushed: it guards against a repack beside us, and after a power loss there is
+    /// none.
+    pub fn hold_new(&self, disk: &Disk, to: &Path) -> io::Result<KeepGuard> {
+        self.hold_with(disk, to, || self.0.make(disk, to))
+    }
+
+    fn hold_with(
+        &self,
+        disk: &Disk,
+        to: &Path,
+        make: impl FnOnce() -> io::Result<KeepFile>,
+    ) -> io::Result<KeepGuard> {
         let guard = KeepGuard {
             shared: Arc::clone(&self.0),
             disk: disk.clone(),
@@ -71,7 +124,7 @@ impl KeepRegistry {
         };
         let mut file = locked(&guard.file);
         if matches!(*file, KeepFile::Untouched) {
-            *file = self.0.make(disk, from, to)?;
+            *file = make()?;
         }
         drop(file);
         Ok(guard)
@@ -108,9 +161,23 @@ impl Shared {
         }
     }
 
-    fn make(&self, disk: &Disk, from: &Path, to: &Path) -> io::Result<KeepFile> {
-        let identity = disk.stat(from)?.ok_or(io::ErrorKind::NotFound)?;
-        let note = self.in_flight.note(to, &identity)?;
+    fn make(&self, disk: &Disk, to: &Path) -> io::Result<KeepFile> {
+        if let Some(Template { path, identity, .. }) = &self.template {
+            match self.link(disk, path, identity, to) {
+                // On another file system, or with as many names as a file may have.
+                Err(error) if cannot_link(&error) => {}
+                linked => return linked,
+            }
+        }
+        let file = new_keep(disk, to.parent().unwrap_or(to), "tmp_keep_")?;
+        let made = file.stat().and_then(|identity| self.link(disk, file.path(), &identity, to));
+        // With a second try: there is nobody to tell. What stays is swept when it is old.
+        let _ = disk.unlink(file.path()).or_else(|_| disk.unlink(file.path()));
+        made
+    }
+
+    fn link(&self, disk: &Disk, from: &Path, of: &Stat, to: &Path) -> io::Result<KeepFile> {
+        let note = self.in_flight.note(to, of)?;
         match disk.link(from, to) {
             Ok(()) => Ok(KeepFile::Ours(note)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(KeepFile::Foreign),
@@ -118,6 +185,29 @@ impl Shared {
         }
     }
 }
+
+/// Writes a keep file under a temporary name.
+fn new_keep(disk: &Disk, directory: &Path, prefix: &str) -> io::Result<DurableFile> {
+    let mut file = disk.create_temporary(directory, prefix, 0o600)?;
+    match file.write_all(message().as_bytes()) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = disk.unlink(file.path()).or_else(|_| disk.unlink(file.path()));
+            Err(error)
+        }
+    }
+}
+
+fn cannot_link(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    // What NotFound says: somebody has removed the template.
+    let kinds =
+        [CrossesDevices, PermissionDenied, TooManyLinks, Unsupported, io::ErrorKind::NotFound];
+    kinds.contains(&error.kind())
+}
+
+/// In the state directory; the in-flight record notes it.
+const TEMPLATE_PREFIX: &str = "keep-";
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -260,6 +350,41 @@ mod tests {
         drop(world.hold());
         assert!(!world.path().exists());
         assert!(locked(&world.registry.0.held).is_empty());
+    }
+
+    #[test]
+    fn a_keep_file_is_made_from_nothing_or_as_one_more_name_of_a_template() {
+        let world = World::new();
+        let disk = Disk::default();
+        let state_dir = world.root.path().join("state");
+        let in_flight = InFlight::open(&disk, &state_dir).unwrap();
+        let with = KeepRegistry::with_template(&disk, in_flight, &state_dir).unwrap();
+        for (registry, links) in [(&world.registry, 1), (&with, 2)] {
+            let guard = registry.hold_new(&disk, &world.path()).unwrap();
+            assert_eq!(fs::read_to_string(world.path()).unwrap(), message());
+            assert_eq!(disk.stat(&world.path()).unwrap().unwrap().links, links);
+            drop(guard);
+            assert!(!world.path().exists());
+        }
+        drop(with);
+        // The record stays, whose lock tells that its process has ended.
+        assert_eq!(fs::read_dir(&state_dir).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(world.root.path()).unwrap().count(), 2, "no temporary file");
+    }
+
+    #[test]
+    fn where_the_template_cannot_be_linked_a_keep_file_is_made_all_the_same() {
+        let world = World::new();
+        let disk = Disk::default();
+        let state_dir = world.root.path().join("state");
+        let in_flight = InFlight::open(&disk, &state_dir).unwrap();
+        let registry = KeepRegistry::with_template(&disk, in_flight, &state_dir).unwrap();
+        // As somebody who clears the state directory does.
+        fs::remove_file(&registry.0.template.as_ref().unwrap().path).unwrap();
+        let guard = registry.hold_new(&disk, &world.path()).unwrap();
+        assert_eq!(fs::read_to_string(world.path()).unwrap(), message());
+        drop(guard);
+        assert!(!world.path().exists());
     }
 
     #[test]

@@ -39,7 +39,10 @@ pub use loose::{
     read_loose,
 };
 pub use path_lock::{LockAttempt, PathLock};
-pub use quarantine::{MigrateError, Migrated, Quarantine};
+pub use quarantine::{
+    Arriving, MigrateError, Migrated, MigratedPack, NewContent, NewFile, Quarantine,
+    QuarantineDirectory,
+};
 pub use recorder::{FileId, Operation, Recorder};
 pub use repository::{Repository, RepositoryCache, RepositoryError, SharedPermissions};
 pub use stamp::Stamp;

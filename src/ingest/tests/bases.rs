@@ -200,6 +200,7 @@ fn a_full_disk_is_told_wherever_it_strikes() {
             let (mut destination, _root) = destination();
             let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
             destination.disk = disk;
+            destination.held_bytes_max = 0;
             recorder.fail_at(at, io::ErrorKind::StorageFull, true);
             let cancel = crate::model::CancelToken::new();
             let input = &mut &thin_pack()[..];

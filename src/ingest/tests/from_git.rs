@@ -52,7 +52,7 @@ fn kept_or_loose_the_objects_are_those_of_the_pack() {
         let objects = u32::try_from(expected.len()).unwrap();
         assert_eq!(taken.ingested.stored, Stored::Loose { objects });
         assert_eq!(taken.objects(hash), expected);
-        assert!(!taken.destination.objects_dir.join("pack").exists());
+        assert!(!taken.objects_dir().join("pack").exists());
         check_facts(&taken, &expected);
     }
 }
@@ -77,27 +77,27 @@ fn check_facts(taken: &Taken, expected: &Objects) {
 fn files_have_gits_modes_and_only_the_names_that_were_asked_for() {
     let bytes = pack(HashKind::Sha1, &["--delta-base-offset"], "");
     let options = IngestOptions { keep: Some("why".to_owned()), ..keeping(HashKind::Sha1) };
-    let taken = take(&bytes, &Store::default(), &options).unwrap();
+    let taken = take_to_disk(&bytes, &Store::default(), &options).unwrap();
     let name = format!("pack-{}", taken.pack().checksum);
     let expected: Vec<std::path::PathBuf> =
         ["idx", "keep", "pack", "rev"].map(|end| format!("pack/{name}.{end}").into()).into();
     assert_eq!(taken.files(), expected);
     for file in taken.files() {
-        let path = taken.destination.objects_dir.join(file);
+        let path = taken.objects_dir().join(file);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o444);
     }
     let keep = taken.pack().keep.as_ref().unwrap();
-    assert_eq!(std::fs::read(keep).unwrap(), b"why\n");
+    assert_eq!(std::fs::read(taken.objects_dir().join(keep)).unwrap(), b"why\n");
 
-    let options = IngestOptions { write_rev: false, ..keeping(HashKind::Sha1) };
-    let taken = take(&bytes, &Store::default(), &options).unwrap();
+    let options = IngestOptions { reverse_index_from: None, ..keeping(HashKind::Sha1) };
+    let taken = take_to_disk(&bytes, &Store::default(), &options).unwrap();
     assert_eq!(taken.files().len(), 2);
     assert_eq!(taken.pack().rev, None);
     assert_eq!(taken.destination.disk.counts().file_flushes, 0, "migration flushes");
 
-    let taken = take(&bytes, &Store::default(), &unpacking(HashKind::Sha1)).unwrap();
+    let taken = take_to_disk(&bytes, &Store::default(), &unpacking(HashKind::Sha1)).unwrap();
     for file in taken.files() {
-        let path = taken.destination.objects_dir.join(file);
+        let path = taken.objects_dir().join(file);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o444);
     }
 }
@@ -151,9 +151,11 @@ fn check_index(hash: HashKind, taken: &Taken) {
     std::fs::write(directory.join("x.pack"), taken.pack_bytes()).unwrap();
     let format = format!("--object-format={hash}");
     git_ok(&directory, &["index-pack", "--rev-index", &format, "-o", "x.idx", "x.pack"], b"");
+    let objects = taken.objects_dir();
     let read = |path: &std::path::Path| std::fs::read(path).unwrap();
-    assert_eq!(read(&taken.pack().index), read(&directory.join("x.idx")));
-    assert_eq!(read(taken.pack().rev.as_ref().unwrap()), read(&directory.join("x.rev")));
+    assert_eq!(read(&objects.join(&taken.pack().index)), read(&directory.join("x.idx")));
+    let rev = taken.pack().rev.as_ref().unwrap();
+    assert_eq!(read(&objects.join(rev)), read(&directory.join("x.rev")));
 }
 
 /// All objects that a revision leads to.

@@ -127,8 +127,9 @@ fn a_pack_that_changes_on_disk_before_it_is_sealed_is_the_servers_fault() {
     let (mut destination, _root) = destination();
     // So that the test may write to it too.
     destination.permissions = SharedPermissions::Add(0o222);
+    destination.held_bytes_max = 0;
     let store = Store::with([(ObjectKind::Blob, BASE.to_vec())]);
-    let store = Damaging(&destination.objects_dir, store);
+    let store = Damaging(destination.directory.path().unwrap(), store);
     let options = keeping(HashKind::Sha1);
     let input = &mut &thin_pack()[..];
     let error = ingest(input, &store, &destination, &options, &CancelToken::new()).unwrap_err();

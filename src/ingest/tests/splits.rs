@@ -32,7 +32,7 @@ fn told(result: Result<Taken, IngestError>) -> String {
                 .files()
                 .into_iter()
                 .map(|file| {
-                    let bytes = std::fs::read(taken.destination.objects_dir.join(&file)).unwrap();
+                    let bytes = std::fs::read(taken.objects_dir().join(&file)).unwrap();
                     (file, crc32fast::hash(&bytes))
                 })
                 .collect();
@@ -77,7 +77,7 @@ fn every_prefix_is_an_early_end_and_names_no_pack() {
                 matches!(error, IngestError::EndedEarly { offset, .. } if offset == end as u64)
             );
             assert_eq!(error.blame(), Blame::Disconnected);
-            assert!(files_below(&destination.objects_dir).is_empty());
+            assert!(files_below(destination.directory.path().unwrap()).is_empty());
         }
         assert!(take(&bytes, &Store::default(), &options).is_ok());
     }

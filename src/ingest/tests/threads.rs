@@ -55,7 +55,7 @@ fn families(thin: bool) -> Vec<u8> {
 }
 
 fn all_files(taken: &Taken) -> Vec<(PathBuf, Vec<u8>)> {
-    let read = |file: &PathBuf| std::fs::read(taken.destination.objects_dir.join(file)).unwrap();
+    let read = |file: &PathBuf| std::fs::read(taken.objects_dir().join(file)).unwrap();
     taken.files().into_iter().map(|file| (file.clone(), read(&file))).collect()
 }
 

@@ -1,9 +1,10 @@
 //! Whether an object that is there is the one that arrives under its name.
 
 use super::super::disk::{Disk, lacks_resources};
+use super::super::quarantine::Arriving;
 use super::read::{LooseError, LooseReader};
 use crate::model::{HashKind, ObjectId, oid};
-use std::io;
+use std::io::Read;
 use std::path::Path;
 
 /// What became of a comparison of the file that is there with the one that arrives.
@@ -25,7 +26,7 @@ pub enum LooseComparison {
 pub fn compare_loose(
     disk: &Disk,
     existing: &Path,
-    arriving: &Path,
+    arriving: Arriving<'_>,
     id: &oid,
 ) -> Result<LooseComparison, LooseError> {
     match is_equal(disk, existing, arriving)? {
@@ -44,14 +45,14 @@ enum Verdict {
     Different,
 }
 
-fn is_equal(disk: &Disk, existing: &Path, arriving: &Path) -> Result<Verdict, LooseError> {
+fn is_equal(disk: &Disk, existing: &Path, arriving: Arriving<'_>) -> Result<Verdict, LooseError> {
     let mut theirs = match LooseReader::open(disk, existing) {
         Ok(Some(reader)) => reader,
         Ok(None) => return Ok(Verdict::Absent),
         Err(error) => return damage_or_error(error),
     };
-    let missing = || LooseError::Disk(io::ErrorKind::NotFound.into());
-    let mut ours = LooseReader::open(disk, arriving)?.ok_or_else(missing)?;
+    let (_, ours) = arriving.open(disk)?;
+    let mut ours = LooseReader::new(ours)?;
     if (theirs.kind(), theirs.size()) != (ours.kind(), ours.size()) {
         return Ok(Verdict::Different);
     }
@@ -79,7 +80,7 @@ fn damage_or_error(error: LooseError) -> Result<Verdict, LooseError> {
 }
 
 /// Fills the buffer but at the end of the object.
-fn fill(reader: &mut LooseReader, buffer: &mut [u8]) -> Result<usize, LooseError> {
+fn fill<R: Read>(reader: &mut LooseReader<R>, buffer: &mut [u8]) -> Result<usize, LooseError> {
     let mut filled = 0;
     loop {
         let count = reader.read_content(buffer.get_mut(filled..).unwrap_or_default())?;
@@ -144,7 +145,11 @@ mod tests {
             let disk = Disk::default();
             let named = if id_of_existing { existing } else { &arriving };
             let id = id_of(&disk, named, HashKind::Sha1).unwrap().unwrap();
-            compare_loose(&disk, existing, &arriving, &id).unwrap()
+            let bytes = fs::read(&arriving).unwrap();
+            let [on_disk, in_memory] = [Arriving::File(&arriving), Arriving::Bytes(&bytes)]
+                .map(|ours| compare_loose(&disk, existing, ours, &id).unwrap());
+            assert_eq!(on_disk, in_memory);
+            on_disk
         }
     }
 

@@ -31,8 +31,8 @@ pub enum LooseError {
 /// The end of the stream is reported only after the checksum was verified and the file found to
 /// have exactly the size that its header declares, with nothing behind it.
 #[derive(Debug)]
-pub struct LooseReader {
-    file: File,
+pub struct LooseReader<R = File> {
+    file: R,
     inflate: Decompress,
     input: Box<[u8]>,
     /// The part of `input` that is not inflated yet.
@@ -49,7 +49,13 @@ pub struct LooseReader {
 impl LooseReader {
     /// Opens an object and reads its header; `None` if there is no such file.
     pub fn open(disk: &Disk, path: &Path) -> Result<Option<Self>, LooseError> {
-        let Some(file) = absent_is_none(disk.open(path))? else { return Ok(None) };
+        absent_is_none(disk.open(path))?.map(Self::new).transpose()
+    }
+}
+
+impl<R: Read> LooseReader<R> {
+    /// Reads the header of an object whose file begins here.
+    pub fn new(file: R) -> Result<Self, LooseError> {
         let mut reader = Self {
             file,
             inflate: Decompress::new(true),
@@ -63,7 +69,7 @@ impl LooseReader {
             verified: false,
         };
         reader.read_header()?;
-        Ok(Some(reader))
+        Ok(reader)
     }
 
     /// The kind that the header declares.

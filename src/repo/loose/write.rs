@@ -58,6 +58,13 @@ impl LooseWriter {
         stream.finish()
     }
 
+    /// The bytes of an object's file.
+    pub fn deflated(&mut self, kind: ObjectKind, content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = self.begin_to(Vec::new(), kind, length_of(content))?;
+        stream.write_all(content)?;
+        stream.finish()
+    }
+
     /// Begins an object of `size` bytes that come piece by piece, to a file `tmp_obj_` and six
     /// letters in `directory`: its id may be known only when they are all there.
     pub fn begin(
@@ -88,6 +95,15 @@ impl LooseWriter {
         size: u64,
     ) -> io::Result<LooseStream<'_>> {
         self.permissions.share_file(&file)?;
+        self.begin_to(file, kind, size)
+    }
+
+    fn begin_to<W: Write>(
+        &mut self,
+        file: W,
+        kind: ObjectKind,
+        size: u64,
+    ) -> io::Result<LooseStream<'_, W>> {
         self.deflate.reset();
         self.output.clear();
         let header = format!("{kind} {size}\0");
@@ -99,15 +115,15 @@ impl LooseWriter {
 
 /// An object being written.
 #[derive(Debug)]
-pub struct LooseStream<'a> {
+pub struct LooseStream<'a, W = DurableFile> {
     writer: &'a mut LooseWriter,
-    file: DurableFile,
+    file: W,
     remaining: u64,
 }
 
-impl LooseStream<'_> {
+impl<W: Write> LooseStream<'_, W> {
     /// Ends the object, which must have got all its bytes.
-    pub fn finish(mut self) -> io::Result<DurableFile> {
+    pub fn finish(mut self) -> io::Result<W> {
         if self.remaining > 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -148,7 +164,7 @@ impl LooseStream<'_> {
 }
 
 /// Takes content, and no more of it than was announced.
-impl Write for LooseStream<'_> {
+impl<W: Write> Write for LooseStream<'_, W> {
     fn write(&mut self, content: &[u8]) -> io::Result<usize> {
         self.remaining = self.remaining.checked_sub(length_of(content)).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, "loose object got too many bytes")

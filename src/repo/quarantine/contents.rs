@@ -1,10 +1,12 @@
-//! What lies in a quarantine.
+//! What a quarantine holds: in its directory, and in memory.
 
 use super::super::disk::{Disk, EntryKind};
 use super::super::flush_policy::Component;
 use super::super::held_directory::HeldDirectory;
+use super::new_file::Arriving;
+use super::staged::Staged;
 use crate::model::{HashKind, ObjectId};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Loose objects.
-    pub(super) loose: Vec<(ObjectId, PathBuf)>,
+    pub(super) loose: Vec<(ObjectId, Source)>,
     /// Files of the pack directory in the order in which they are to be moved.
     pub(super) packs: Vec<PackFile>,
     /// What is neither, such as temporary files of a hook that was killed.
@@ -21,10 +23,41 @@ pub(super) struct Contents {
 }
 
 /// A file of the pack directory.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(super) struct PackFile {
     pub(super) role: PackRole,
-    pub(super) path: PathBuf,
+    pub(super) name: OsString,
+    pub(super) source: Source,
+}
+
+/// Where the bytes of a file are, before it gets its name among the repository's objects.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// In the directory of the quarantine.
+    Quarantined(PathBuf),
+    /// In memory.
+    Held(Vec<u8>),
+    /// In the directory where it is to stay, under a temporary name.
+    Staged(Staged),
+}
+
+impl Source {
+    /// The path in the quarantine, if it is there.
+    pub(super) fn in_quarantine(&self) -> Option<&Path> {
+        match self {
+            Self::Quarantined(path) => Some(path),
+            Self::Held(_) | Self::Staged(_) => None,
+        }
+    }
+
+    /// The bytes, to be compared with those of another file.
+    pub(super) fn arriving(&self) -> Arriving<'_> {
+        match self {
+            Self::Quarantined(path) => Arriving::File(path),
+            Self::Held(bytes) => Arriving::Bytes(bytes),
+            Self::Staged(staged) => Arriving::File(staged.path()),
+        }
+    }
 }
 
 /// What a file of the pack directory is; in the order in which they are to be moved. The index
@@ -46,6 +79,15 @@ impl PackRole {
             Some(b"rev") => Self::ReverseIndex,
             Some(b"idx") => Self::Index,
             _ => Self::Other,
+        }
+    }
+
+    /// What the name of such a file begins with until it gets its own; git's names.
+    pub(super) fn temporary_prefix(self) -> &'static str {
+        match self {
+            Self::Pack => "tmp_pack_",
+            Self::ReverseIndex => "tmp_rev_",
+            Self::Keep | Self::Other | Self::Index => "tmp_idx_",
         }
     }
 
@@ -81,9 +123,28 @@ impl Contents {
                 contents.list_loose(disk, &below, hash)?;
             }
         }
-        contents.loose.sort();
-        contents.packs.sort();
         Ok(contents)
+    }
+
+    /// Adds a file that is in memory, by its name below the quarantine.
+    pub(super) fn add_held(&mut self, name: PathBuf, bytes: Vec<u8>) {
+        let (directory, file) = (name.parent(), name.file_name().unwrap_or_default());
+        let source = Source::Held(bytes);
+        if directory == Some(Path::new("pack")) {
+            self.packs.push(PackFile { role: PackRole::of(file), name: file.to_owned(), source });
+            return;
+        }
+        let digits = directory.unwrap_or(Path::new("")).as_os_str().as_bytes();
+        match ObjectId::from_hex(&[digits, file.as_bytes()].concat()) {
+            Ok(id) => self.loose.push((id, source)),
+            Err(_) => self.left.push(name),
+        }
+    }
+
+    /// Puts everything in the order in which it is to be moved.
+    pub(super) fn sort(&mut self) {
+        self.loose.sort_by_key(|(id, _)| *id);
+        self.packs.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
     }
 
     fn list_loose(
@@ -98,7 +159,7 @@ impl Contents {
             let hex = [prefix, entry.name.as_bytes()].concat();
             match ObjectId::from_hex(&hex) {
                 Ok(id) if entry.kind == EntryKind::File && id.kind() == hash => {
-                    self.loose.push((id, path));
+                    self.loose.push((id, Source::Quarantined(path)));
                 }
                 _ => self.left.push(path),
             }
@@ -111,7 +172,8 @@ impl Contents {
             let path = directory.path().join(&entry.name);
             // Temporary files begin with `tmp_` or a dot; whatever belongs to a pack with `pack-`.
             if entry.kind == EntryKind::File && entry.name.as_bytes().starts_with(b"pack-") {
-                self.packs.push(PackFile { role: PackRole::of(&entry.name), path });
+                let (role, source) = (PackRole::of(&entry.name), Source::Quarantined(path));
+                self.packs.push(PackFile { role, name: entry.name, source });
             } else {
                 self.left.push(path);
             }
@@ -151,11 +213,12 @@ mod tests {
         }
         std::os::unix::fs::symlink("/etc/passwd", path.join("pack/pack-2.pack")).unwrap();
         let directory = HeldDirectory::open(path).unwrap().unwrap();
-        let contents = Contents::list(&Disk::default(), &directory, HashKind::Sha1).unwrap();
+        let mut contents = Contents::list(&Disk::default(), &directory, HashKind::Sha1).unwrap();
+        contents.sort();
         let [(found, _)] = &contents.loose[..] else { panic!("{contents:?}") };
         assert_eq!(found.to_string(), id);
         let names: Vec<_> =
-            contents.packs.iter().map(|file| file.path.extension().unwrap()).collect();
+            contents.packs.iter().map(|file| Path::new(&file.name).extension().unwrap()).collect();
         assert_eq!(names, ["keep", "pack", "rev", "bitmap", "idx"]);
         assert_eq!(contents.left.len(), 7);
     }

@@ -2,41 +2,57 @@
 
 use super::super::change_set::ChangeSet;
 use super::super::disk::Disk;
+use super::super::durable_file::DurableFile;
 use super::super::flush_policy::Component;
 use super::super::held_directory::{FileIdentity, HeldDirectory};
-use super::super::keep::{self, KeepGuard, KeepRegistry};
+use super::super::keep::{KeepGuard, KeepRegistry};
 use super::super::loose::{LooseComparison, LooseError, compare_loose, loose_path};
 use super::super::repository::Repository;
-use super::contents::{Contents, PackFile, PackRole};
+use super::contents::{Contents, PackFile, PackRole, Source};
 use super::packs::{self, PackComparison};
 use super::received::Received;
+use super::staged::{MadeDirectories, Staged};
 use crate::model::ObjectId;
-use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How often a fan-out directory may be taken away before a file is in it.
 const ATTEMPTS_MAX: u32 = 1000;
+
+/// LIMIT: files that are open at once, written and not flushed yet.
+const UNFLUSHED_MAX: usize = 64;
 
 /// What was migrated. The keep files go when it is dropped, or when they are released.
 #[derive(Debug, Default)]
 pub struct Migrated {
     /// The loose objects.
     pub loose: Vec<ObjectId>,
-    /// The `.pack` files, where they are now.
-    pub packs: Vec<PathBuf>,
+    /// The packs.
+    pub packs: Vec<MigratedPack>,
     /// The hold on each pack's keep file, to be released once refs lead to its objects.
     pub keeps: Vec<KeepGuard>,
     /// What lay in the quarantine and was neither, for the log: it was removed with it.
     pub left: Vec<PathBuf>,
 }
 
+/// A pack that was migrated.
+#[derive(Debug)]
+pub struct MigratedPack {
+    /// The `.pack` file, where it is now.
+    pub path: PathBuf,
+    /// The bytes of its index, if they are at hand.
+    pub index: Option<Vec<u8>>,
+}
+
 /// Why objects were not migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// What was received is no longer there as it was. Nothing was moved.
+    /// What was received is no longer there as it was. Nothing was moved, unless what is missing
+    /// was removed during the migration; nothing refers to what was moved before.
     #[error(
-        "{} of {received} received files were removed or changed in quarantine, such as '{}'",
+        "{} of {received} received files were removed or changed before they were stored, such as '{}'",
         altered.len(),
         altered.first().map(|path| path.display().to_string()).unwrap_or_default()
     )]
@@ -74,9 +90,9 @@ pub enum MigrateError {
         source: LooseError,
     },
     /// The disk.
-    #[error("cannot migrate objects from '{}'", path.display())]
+    #[error("cannot migrate objects to '{}'", path.display())]
     Disk {
-        /// The quarantine.
+        /// The repository's directory of objects.
         path: PathBuf,
         /// Why not.
         #[source]
@@ -91,31 +107,41 @@ pub(super) struct Area<'a> {
     pub(super) identity: FileIdentity,
 }
 
-/// Flushes and moves whatever lies in the quarantine, if all that was received is there as it was.
+/// Flushes and moves whatever the quarantine holds, if all that was received is there as it was:
+/// `held` in memory, everything else in its directory, if there is one.
 pub(super) fn run(
     repository: &Repository,
-    area: Area<'_>,
+    area: Option<Area<'_>>,
+    held: Vec<(PathBuf, Vec<u8>)>,
     received: Received,
     keeps: &KeepRegistry,
 ) -> Result<Migrated, MigrateError> {
-    let quarantine = area.path;
-    let on_disk = |source| MigrateError::Disk { path: quarantine.to_owned(), source };
-    let disk = repository.disk();
-    let contents = list(repository, area)?;
+    let (disk, objects_dir) = (repository.disk(), repository.objects_dir());
+    let on_disk = |source| MigrateError::Disk { path: objects_dir.to_owned(), source };
+    let mut contents = match area {
+        Some(area) => list(repository, area)?,
+        None => Contents::default(),
+    };
     let altered = received.altered(disk, &contents).map_err(on_disk)?;
     if !altered.is_empty() {
-        return Err(MigrateError::Altered { altered, received: received.len() });
+        let received = received.len().saturating_add(held.len());
+        return Err(MigrateError::Altered { altered, received });
     }
-    let mut migration = Migration { repository, disk, contents, received };
-    migration.refuse_collisions(quarantine)?;
-    migration.write_keeps().map_err(on_disk)?;
-    migration.flush().map_err(on_disk)?;
-    migration.rename(keeps).map_err(on_disk)
+    for (name, bytes) in held {
+        contents.add_held(name, bytes);
+    }
+    contents.sort();
+    let made = MadeDirectories::new(disk);
+    let mut migration =
+        Migration { repository, disk, contents, received, indexes: HashMap::new(), made };
+    migration.refuse_collisions()?;
+    migration.make_durable().map_err(on_disk)?;
+    migration.name(keeps)
 }
 
 /// Lists the quarantine itself, never what else has got its path.
 fn list(repository: &Repository, area: Area<'_>) -> Result<Contents, MigrateError> {
-    let on_disk = |source| MigrateError::Disk { path: area.path.to_owned(), source };
+    let on_disk = |source| MigrateError::Disk { path: repository.objects_dir().to_owned(), source };
     let replaced = || MigrateError::Replaced { path: area.path.to_owned() };
     match HeldDirectory::open(area.path) {
         Ok(Some(directory)) if directory.identity() == area.identity => {
@@ -134,16 +160,20 @@ struct Migration<'a> {
     disk: &'a Disk,
     contents: Contents,
     received: Received,
+    /// The bytes of indexes that were in memory, by the name of the file.
+    indexes: HashMap<OsString, Vec<u8>>,
+    /// Last, so that files that have to go have gone.
+    made: MadeDirectories,
 }
 
 impl Migration<'_> {
     /// Compares with what is there under the same names, before anything changes. What is equal
     /// or damaged will be replaced: ours is flushed, theirs may not be.
-    fn refuse_collisions(&self, quarantine: &Path) -> Result<(), MigrateError> {
-        let hash = self.repository.hash();
-        for (id, path) in &self.contents.loose {
-            let existing = loose_path(self.repository.objects_dir(), id);
-            match compare_loose(self.disk, &existing, path, id) {
+    fn refuse_collisions(&self) -> Result<(), MigrateError> {
+        let (hash, objects_dir) = (self.repository.hash(), self.repository.objects_dir());
+        for (id, source) in &self.contents.loose {
+            let existing = loose_path(objects_dir, id);
+            match compare_loose(self.disk, &existing, source.arriving(), id) {
                 Ok(LooseComparison::Different) => {
                     return Err(MigrateError::LooseCollision { id: *id });
                 }
@@ -152,9 +182,9 @@ impl Migration<'_> {
             }
         }
         for file in self.contents.packs.iter().filter(|file| file.role == PackRole::Pack) {
-            let existing = self.pack_destination(&file.path);
-            let compared = packs::compare(self.disk, &existing, &file.path, hash)
-                .map_err(|source| MigrateError::Disk { path: quarantine.to_owned(), source })?;
+            let existing = self.pack_directory().join(&file.name);
+            let compared = packs::compare(self.disk, &existing, file.source.arriving(), hash)
+                .map_err(|source| MigrateError::Disk { path: objects_dir.to_owned(), source })?;
             if compared == PackComparison::Different {
                 return Err(MigrateError::PackCollision { path: existing });
             }
@@ -162,137 +192,242 @@ impl Migration<'_> {
         Ok(())
     }
 
-    /// Gives each pack that has none a keep file.
-    fn write_keeps(&mut self) -> io::Result<()> {
-        let mut keeps: BTreeSet<PathBuf> = self
-            .contents
-            .packs
-            .iter()
-            .filter(|file| file.role == PackRole::Pack)
-            .map(|file| file.path.with_extension("keep"))
-            .collect();
-        for file in &self.contents.packs {
-            keeps.remove(&file.path);
+    /// Makes the bytes of all files durable, having written those that are in memory alone where
+    /// they are to stay. They are not all open at once: there may be more of them than a process
+    /// may have descriptors.
+    fn make_durable(&mut self) -> io::Result<()> {
+        let mut unflushed = Vec::new();
+        let mut loose = std::mem::take(&mut self.contents.loose);
+        for (id, source) in &mut loose {
+            let path = loose_path(self.repository.objects_dir(), id);
+            let fan_out = path.parent().unwrap_or(self.repository.objects_dir());
+            let component = Component::LooseObject;
+            let file = self.written(source, fan_out, "tmp_obj_", component)?;
+            flush_in_groups(&mut unflushed, file, component)?;
         }
-        for path in keeps {
-            let mut file = self.disk.create_file(&path, 0o600)?;
-            file.write_all(keep::message().as_bytes())?;
-            self.received.adopt(file, path.clone());
-            self.contents.packs.push(PackFile { role: PackRole::Keep, path });
-        }
-        self.contents.packs.sort();
-        Ok(())
-    }
-
-    /// Makes the bytes of all files durable. They are not all open at once: there may be more of
-    /// them than a process may have descriptors.
-    fn flush(&mut self) -> io::Result<()> {
-        let loose = self.contents.loose.iter().map(|(_, path)| (path, Component::LooseObject));
-        let packs = self.contents.packs.iter().map(|file| (&file.path, file.role.component()));
-        for (path, component) in loose.chain(packs) {
-            let file = match self.received.take(path) {
-                Some(file) => file,
-                None if !self.disk.policy().flushes(component) => continue,
-                None => self.disk.open_to_flush(path)?,
-            };
-            let mut set = ChangeSet::new();
-            set.add_file(file, component);
-            set.commit(self.disk)?;
-        }
-        Ok(())
-    }
-
-    /// Gives all files their names, and makes the names durable.
-    fn rename(mut self, keeps: &KeepRegistry) -> io::Result<Migrated> {
-        let mut migrated = Migrated::default();
-        self.rename_loose(&mut migrated)?;
-        self.rename_packs(&mut migrated, keeps)?;
-        migrated.left = std::mem::take(&mut self.contents.left);
-        Ok(migrated)
-    }
-
-    fn rename_loose(&self, migrated: &mut Migrated) -> io::Result<()> {
-        let objects_dir = self.repository.objects_dir();
-        let mut fan_outs = BTreeSet::new();
-        for (id, path) in &self.contents.loose {
-            let destination = loose_path(objects_dir, id);
-            let fan_out = destination.parent().unwrap_or(objects_dir).to_owned();
-            self.rename_into(&fan_out, path, &destination)?;
-            fan_outs.insert(fan_out);
-            migrated.loose.push(*id);
-        }
-        if fan_outs.is_empty() {
-            return Ok(());
-        }
-        for fan_out in &fan_outs {
-            match self.disk.flush_directory(fan_out, Component::LooseObject) {
-                // A gc has packed what was in it and taken it away since.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                flushed => flushed?,
+        let mut packs = std::mem::take(&mut self.contents.packs);
+        for PackFile { role, name, source } in &mut packs {
+            if let (PackRole::Index, Source::Held(bytes)) = (&*role, &*source) {
+                self.indexes.insert(name.clone(), bytes.clone());
             }
+            let (directory, component) = (self.pack_directory(), role.component());
+            let file = self.written(source, &directory, role.temporary_prefix(), component)?;
+            flush_in_groups(&mut unflushed, file, component)?;
         }
-        // Whoever made the fan-out directories: another's may not be durable yet.
-        self.disk.flush_directory(objects_dir, Component::LooseObject)
+        (self.contents.loose, self.contents.packs) = (loose, packs);
+        flush(unflushed)
     }
 
-    /// Renames a file into a fan-out directory, which git's gc removes whenever it is empty: made
-    /// again as often as that happens.
-    fn rename_into(&self, fan_out: &Path, from: &Path, to: &Path) -> io::Result<()> {
+    /// The file of a source, open, if it is to be flushed. Bytes in memory are written.
+    fn written(
+        &mut self,
+        source: &mut Source,
+        directory: &Path,
+        prefix: &str,
+        component: Component,
+    ) -> io::Result<Option<DurableFile>> {
+        match source {
+            Source::Held(bytes) => {
+                let (staged, file) = self.stage(directory, prefix, bytes)?;
+                *source = Source::Staged(staged);
+                Ok(Some(file))
+            }
+            Source::Quarantined(path) => match self.received.take(path) {
+                Some(file) => Ok(Some(file)),
+                None if !self.disk.policy().flushes(component) => Ok(None),
+                None => self.disk.open_to_flush(path).map(Some),
+            },
+            Source::Staged(_) => Ok(None),
+        }
+    }
+
+    /// Writes bytes to a directory among the objects, which git's gc removes whenever it is empty:
+    /// made again as often as that happens.
+    fn stage(
+        &mut self,
+        directory: &Path,
+        prefix: &str,
+        bytes: &[u8],
+    ) -> io::Result<(Staged, DurableFile)> {
         let mut attempts = 0;
         loop {
-            self.create_directory(fan_out)?;
-            match self.disk.rename(from, to) {
+            match Staged::write(self.repository, directory, prefix, bytes) {
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX =>
                 {
                     attempts += 1;
+                    self.create_directory(directory)?;
                 }
-                renamed => return renamed,
+                staged => return staged,
             }
         }
     }
 
-    fn rename_packs(&self, migrated: &mut Migrated, keeps: &KeepRegistry) -> io::Result<()> {
-        let mut set = ChangeSet::new();
+    /// Gives all files their names, and makes the names durable.
+    fn name(mut self, keeps: &KeepRegistry) -> Result<Migrated, MigrateError> {
+        let mut migrated = Migrated::default();
+        self.name_loose(&mut migrated)?;
+        self.name_packs(&mut migrated, keeps)?;
+        self.made.settle();
+        migrated.left = std::mem::take(&mut self.contents.left);
+        Ok(migrated)
+    }
+
+    fn name_loose(&mut self, migrated: &mut Migrated) -> Result<(), MigrateError> {
         let objects_dir = self.repository.objects_dir();
-        let directory = objects_dir.join("pack");
-        if !self.contents.packs.is_empty()
-            && self.disk.stat(&directory)?.is_none()
-            && self.create_directory(&directory)?
-        {
-            set.add_directory(objects_dir.to_owned(), Component::Pack);
+        let mut fan_outs = BTreeSet::new();
+        for (id, mut source) in std::mem::take(&mut self.contents.loose) {
+            let destination = loose_path(objects_dir, &id);
+            let fan_out = destination.parent().unwrap_or(objects_dir).to_owned();
+            self.rename(&mut source, &fan_out, &destination)?;
+            fan_outs.insert(fan_out);
+            migrated.loose.push(id);
         }
-        for PackFile { role, path } in &self.contents.packs {
-            let destination = self.pack_destination(path);
-            if *role == PackRole::Keep {
-                migrated.keeps.push(keeps.hold(self.disk, path, &destination)?);
+        if fan_outs.is_empty() {
+            return Ok(());
+        }
+        let on_disk = |source| MigrateError::Disk { path: objects_dir.to_owned(), source };
+        for fan_out in &fan_outs {
+            match self.disk.flush_directory(fan_out, Component::LooseObject) {
+                // A gc has packed what was in it and taken it away since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                flushed => flushed.map_err(on_disk)?,
+            }
+        }
+        // Whoever made the fan-out directories: another's may not be durable yet.
+        self.disk.flush_directory(objects_dir, Component::LooseObject).map_err(on_disk)
+    }
+
+    fn name_packs(
+        &mut self,
+        migrated: &mut Migrated,
+        keeps: &KeepRegistry,
+    ) -> Result<(), MigrateError> {
+        let (objects_dir, directory) = (self.repository.objects_dir(), self.pack_directory());
+        let on_disk = |source| MigrateError::Disk { path: objects_dir.to_owned(), source };
+        let packs = std::mem::take(&mut self.contents.packs);
+        let is_quarantined = |file: &PackFile| matches!(file.source, Source::Quarantined(_));
+        if packs.iter().any(is_quarantined)
+            && self.disk.stat(&directory).map_err(on_disk)?.is_none()
+        {
+            self.create_directory(&directory).map_err(on_disk)?;
+        }
+        self.hold_keeps(&packs, migrated, keeps).map_err(on_disk)?;
+        let mut directories = ChangeSet::new();
+        if self.made.has(&directory) {
+            directories.add_directory(objects_dir.to_owned(), Component::Pack);
+        }
+        for PackFile { role, name, mut source } in packs {
+            if role == PackRole::Keep {
                 continue;
             }
-            set.add_rename(path.clone(), destination.clone(), role.component());
-            if *role == PackRole::Pack {
-                migrated.packs.push(destination);
+            let destination = directory.join(&name);
+            self.rename(&mut source, &directory, &destination)?;
+            directories.add_directory(directory.clone(), role.component());
+            if role == PackRole::Pack {
+                let index = Path::new(&name).with_extension("idx").into_os_string();
+                let index = self.indexes.remove(&index);
+                migrated.packs.push(MigratedPack { path: destination, index });
             }
         }
-        set.commit(self.disk)
+        directories.commit(self.disk).map_err(on_disk)
     }
 
-    /// Makes a directory among the objects; false if it is there.
+    /// Sees to it that every pack has a keep file before its index is there: its own, if a hook
+    /// made one, else one of this process.
+    fn hold_keeps(
+        &self,
+        packs: &[PackFile],
+        migrated: &mut Migrated,
+        keeps: &KeepRegistry,
+    ) -> io::Result<()> {
+        let directory = self.pack_directory();
+        let mut kept = BTreeSet::new();
+        for file in packs.iter().filter(|file| file.role == PackRole::Keep) {
+            if let Some(from) = file.source.in_quarantine() {
+                let to = directory.join(&file.name);
+                migrated.keeps.push(keeps.hold(self.disk, from, &to)?);
+                kept.insert(to);
+            }
+        }
+        for file in packs.iter().filter(|file| file.role == PackRole::Pack) {
+            let to = directory.join(&file.name).with_extension("keep");
+            if !kept.contains(&to) {
+                migrated.keeps.push(keeps.hold_new(self.disk, &to)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file its name in a directory among the objects.
+    fn rename(
+        &mut self,
+        source: &mut Source,
+        directory: &Path,
+        to: &Path,
+    ) -> Result<(), MigrateError> {
+        let objects_dir = self.repository.objects_dir();
+        let on_disk = |source| MigrateError::Disk { path: objects_dir.to_owned(), source };
+        match source {
+            Source::Staged(staged) => match staged.rename(to) {
+                // A prune that spares nothing takes temporary files as well.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let altered = vec![staged.path().to_owned()];
+                    Err(MigrateError::Altered { altered, received: 1 })
+                }
+                renamed => renamed.map_err(on_disk),
+            },
+            Source::Quarantined(from) => {
+                let mut attempts = 0;
+                loop {
+                    if directory != self.pack_directory() {
+                        self.create_directory(directory).map_err(on_disk)?;
+                    }
+                    match self.disk.rename(from, to) {
+                        Err(error)
+                            if error.kind() == io::ErrorKind::NotFound
+                                && attempts < ATTEMPTS_MAX =>
+                        {
+                            attempts += 1;
+                        }
+                        renamed => return renamed.map_err(on_disk),
+                    }
+                }
+            }
+            Source::Held(_) => Err(on_disk(io::Error::other("the file was not written"))),
+        }
+    }
+
+    /// Makes a directory among the objects, unless it is there.
     ///
-    /// Called right before the renames, since git's prune takes empty ones away.
-    fn create_directory(&self, path: &Path) -> io::Result<bool> {
+    /// Called right before it is needed, since git's prune takes empty ones away.
+    fn create_directory(&mut self, path: &Path) -> io::Result<()> {
         match self.disk.create_directory(path, 0o777) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Ok(()) => self.made.note(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             Err(error) => return Err(error),
         }
-        self.repository.permissions().share_directory(self.disk, path)?;
-        Ok(true)
+        self.repository.permissions().share_directory(self.disk, path)
     }
 
-    fn pack_destination(&self, path: &Path) -> PathBuf {
-        let name = path.file_name().unwrap_or_default();
-        self.repository.objects_dir().join("pack").join(name)
+    fn pack_directory(&self) -> PathBuf {
+        self.repository.objects_dir().join("pack")
     }
+}
+
+/// Adds a file to those that are written and not flushed; flushes all when they are many.
+fn flush_in_groups(
+    unflushed: &mut Vec<(DurableFile, Component)>,
+    file: Option<DurableFile>,
+    component: Component,
+) -> io::Result<()> {
+    unflushed.extend(file.map(|file| (file, component)));
+    if unflushed.len() >= UNFLUSHED_MAX { flush(std::mem::take(unflushed)) } else { Ok(()) }
+}
+
+/// Makes the bytes of files durable and closes them.
+fn flush(files: Vec<(DurableFile, Component)>) -> io::Result<()> {
+    files.into_iter().try_for_each(|(file, component)| file.flush_as(component))
 }
 
 #[cfg(test)]
@@ -301,9 +436,12 @@ mod tests {
     use super::*;
     use crate::model::ObjectKind;
     use crate::repo::testing::{TestPack, TestRepository};
-    use crate::repo::{FlushPolicy, LooseWriter, Operation, Recorder, SharedPermissions};
+    use crate::repo::{
+        FlushPolicy, LooseWriter, NewContent, NewFile, Operation, Recorder, SharedPermissions,
+    };
     use std::ffi::OsStr;
     use std::fs;
+    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
@@ -314,6 +452,8 @@ mod tests {
         repository: Repository,
         recorder: Arc<Recorder>,
         keeps: KeepRegistry,
+        /// Whether what comes stays in memory.
+        holds: bool,
     }
 
     impl World {
@@ -325,30 +465,47 @@ mod tests {
             let home = TestRepository::bare_named(name);
             let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
             let repository = home.open(&disk);
-            Self { home, repository, recorder, keeps: KeepRegistry::default() }
+            Self { home, repository, recorder, keeps: KeepRegistry::default(), holds: false }
+        }
+
+        fn holding(holds: bool) -> Self {
+            Self { holds, ..Self::new() }
         }
 
         fn quarantine(&self) -> Quarantine {
-            Quarantine::create(&self.repository).unwrap()
+            Quarantine::new(&self.repository)
+        }
+
+        fn add(&self, quarantine: &mut Quarantine, name: PathBuf, bytes: &[u8]) -> io::Result<()> {
+            let content = if self.holds {
+                NewContent::Held(bytes.to_vec())
+            } else {
+                let path = quarantine.directory().path()?.join(&name);
+                let disk = self.repository.disk();
+                let parent = path.parent().unwrap();
+                if !parent.exists() {
+                    disk.create_directory(parent, 0o777)?;
+                }
+                let mut file = disk.create_file(&path, 0o444)?;
+                file.write_all(bytes)?;
+                NewContent::Written(file)
+            };
+            quarantine.adopt(NewFile { name, content })
         }
 
         fn add_blob(&self, quarantine: &mut Quarantine, content: &[u8]) -> io::Result<ObjectId> {
             let id = TestRepository::blob_id(content);
-            let path = quarantine.loose_path(&id)?;
             let mut writer = LooseWriter::new(self.repository.disk(), SharedPermissions::Umask, 1);
-            let file = writer.write_at(&path, ObjectKind::Blob, content)?;
-            quarantine.adopt(file, path);
+            let bytes = writer.deflated(ObjectKind::Blob, content)?;
+            self.add(quarantine, loose_path(Path::new(""), &id), &bytes)?;
             Ok(id)
         }
 
         fn add_pack(&self, quarantine: &mut Quarantine, pack: &TestPack) -> io::Result<()> {
-            let directory = quarantine.pack_directory()?;
             for (extension, bytes) in [("pack", &pack.pack), ("rev", &pack.rev), ("idx", &pack.idx)]
             {
-                let path = directory.join(format!("pack-{}.{extension}", pack.name));
-                let mut file = self.repository.disk().create_file(&path, 0o444)?;
-                file.write_all(bytes)?;
-                quarantine.adopt(file, path);
+                let name = format!("pack/pack-{}.{extension}", pack.name).into();
+                self.add(quarantine, name, bytes)?;
             }
             Ok(())
         }
@@ -369,13 +526,17 @@ mod tests {
 
     #[test]
     fn everything_is_flushed_and_moved_in_order() {
-        let world = World::new();
+        [false, true].into_iter().for_each(is_moved_in_order);
+    }
+
+    fn is_moved_in_order(holds: bool) {
+        let world = World::holding(holds);
         let pack = TestPack::of(&["one", "two"]);
         let mut quarantine = world.quarantine();
         world.add_blob(&mut quarantine, b"hello").unwrap();
         world.add_pack(&mut quarantine, &pack).unwrap();
-        let path = quarantine.path().to_owned();
         let before = world.recorder.operations().len();
+        assert_eq!(before == 0, holds, "nothing is on disk before the migration");
         let migrated = quarantine.migrate(&world.keeps).unwrap();
         let operations = world.operations_since(before);
         let moved: Vec<_> = operations
@@ -404,10 +565,15 @@ mod tests {
         let last_flush =
             operations.iter().rposition(|o| matches!(o, Operation::FlushFile { .. })).unwrap();
         assert!(last_flush < at(|o| matches!(o, Operation::Rename { .. })));
-        assert_eq!(world.repository.disk().counts().file_flushes, 5);
-        assert!(!path.exists());
+        let creations = operations.iter().filter(|o| matches!(o, Operation::CreateFile { .. }));
+        // The keep file, and in memory everything.
+        assert_eq!(creations.count(), if holds { 5 } else { 1 });
+        assert_eq!(world.repository.disk().counts().file_flushes, 4);
+        assert!(!world.objects().iter().any(|name| name.contains("tmp_")));
         assert_eq!(migrated.loose[0].to_string(), HELLO);
-        assert_eq!(migrated.packs, [world.home.path().join("objects/pack").join(part("pack"))]);
+        let [MigratedPack { path, index }] = &migrated.packs[..] else { panic!("{migrated:?}") };
+        assert_eq!(*path, world.home.path().join("objects/pack").join(part("pack")));
+        assert_eq!(index.as_ref(), holds.then_some(&pack.idx));
         assert!(world.objects().contains(&format!("pack/{}", part("keep"))));
         drop(migrated);
         assert!(!world.objects().contains(&format!("pack/{}", part("keep"))));
@@ -419,6 +585,10 @@ mod tests {
     fn nothing_to_migrate_costs_no_flush() {
         let world = World::new();
         let quarantine = world.quarantine();
+        quarantine.migrate(&world.keeps).unwrap();
+        assert!(world.recorder.operations().is_empty());
+        let quarantine = world.quarantine();
+        quarantine.put_on_disk().unwrap();
         let before = world.recorder.operations().len();
         quarantine.migrate(&world.keeps).unwrap();
         let [Operation::RemoveDirectory { .. }] = &world.operations_since(before)[..] else {
@@ -454,7 +624,7 @@ mod tests {
                     format!("pack/pack-{}.rev", pack.name),
                     format!("pack/pack-{}.idx", pack.name),
                 ];
-                let path = quarantine.path().join(&files[file]);
+                let path = quarantine.directory().path().unwrap().join(&files[file]);
                 change(&path);
                 let failed = quarantine.migrate(&world.keeps);
                 let Err(MigrateError::Altered { altered, received: 4 }) = failed else {
@@ -473,7 +643,7 @@ mod tests {
         let mut last = PathBuf::new();
         for n in 0..300 {
             let id = world.add_blob(&mut quarantine, format!("{n}").as_bytes()).unwrap();
-            last = loose_path(quarantine.path(), &id);
+            last = loose_path(quarantine.directory().path().unwrap(), &id);
         }
         quarantine.seal().unwrap();
         fs::remove_file(&last).unwrap();
@@ -488,7 +658,7 @@ mod tests {
             let world = World::new();
             let mut quarantine = world.quarantine();
             world.add_blob(&mut quarantine, b"hello").unwrap();
-            let path = quarantine.path().to_owned();
+            let path = quarantine.directory().path().unwrap().to_owned();
             let away = world.home.path().join("away");
             fs::rename(&path, &away).unwrap();
             if link {
@@ -513,6 +683,73 @@ mod tests {
         world.add_pack(&mut quarantine, &TestPack::of(&["one"])).unwrap();
         quarantine.discard().unwrap();
         assert_eq!(world.objects(), before);
+        let world = World::holding(true);
+        let mut quarantine = world.quarantine();
+        world.add_blob(&mut quarantine, b"hello").unwrap();
+        drop(quarantine);
+        assert!(world.recorder.operations().is_empty());
+    }
+
+    #[test]
+    fn what_is_held_in_memory_is_on_disk_for_a_hook_and_watched_like_the_rest() {
+        let pack = TestPack::of(&["one", "two"]);
+        for spoils in [false, true] {
+            let world = World::holding(true);
+            let mut quarantine = world.quarantine();
+            world.add_blob(&mut quarantine, b"hello").unwrap();
+            world.add_pack(&mut quarantine, &pack).unwrap();
+            quarantine.seal().unwrap();
+            let environment = quarantine.environment().unwrap();
+            world.home.git_with(&environment, &["cat-file", "-e", HELLO], "");
+            let index = format!("pack/pack-{}.idx", pack.name);
+            let path = quarantine.directory().path().unwrap().join(index);
+            world.home.git_with(&environment, &["verify-pack", path.to_str().unwrap()], "");
+            if spoils {
+                fs::remove_file(&path).unwrap();
+                let failed = quarantine.migrate(&world.keeps);
+                let Err(MigrateError::Altered { altered, received: 4 }) = failed else {
+                    panic!("{failed:?}");
+                };
+                assert_eq!(altered, [path]);
+            } else {
+                quarantine.migrate(&world.keeps).unwrap();
+                world.home.git(&["fsck", "--full", "--strict"]);
+                assert_eq!(world.home.git(&["cat-file", "blob", HELLO]), "hello");
+            }
+        }
+    }
+
+    #[test]
+    fn a_temporary_file_that_a_prune_takes_stops_the_migration() {
+        // Taken between the flush and the rename, where this test cannot come: the rename fails.
+        let world = World::holding(true);
+        let mut quarantine = world.quarantine();
+        world.add_blob(&mut quarantine, b"hello").unwrap();
+        // A file that lacks its directory, that, the file, its bytes and their flush come before.
+        world.recorder.fail_at(5, io::ErrorKind::NotFound, false);
+        let failed = quarantine.migrate(&world.keeps);
+        assert!(matches!(failed, Err(MigrateError::Altered { .. })), "{failed:?}");
+        assert!(!world.objects().iter().any(|name| name.contains("tmp_")));
+    }
+
+    #[test]
+    fn what_was_in_memory_has_the_permissions_of_a_shared_repository() {
+        let world = World::holding(true);
+        world.home.git(&["config", "core.sharedRepository", "0640"]);
+        let world = World { repository: world.home.open(world.repository.disk()), ..world };
+        let objects = world.home.path().join("objects");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let mut quarantine = world.quarantine();
+        world.add_blob(&mut quarantine, b"hello").unwrap();
+        let seen = quarantine.put_on_disk().unwrap().to_owned();
+        let modes =
+            |root: &Path| (mode(&root.join("b6")), mode(&root.join("b6").join(&HELLO[2..])));
+        assert_eq!(modes(&seen), (0o2750, 0o440));
+        drop(quarantine);
+        let mut quarantine = world.quarantine();
+        world.add_blob(&mut quarantine, b"hello").unwrap();
+        quarantine.migrate(&world.keeps).unwrap();
+        assert_eq!(modes(&objects), (0o2750, 0o440));
     }
 
     #[test]
@@ -520,7 +757,7 @@ mod tests {
         let world = World::in_directory("with:colon.git");
         let mut quarantine = world.quarantine();
         world.add_blob(&mut quarantine, b"hello").unwrap();
-        let environment = quarantine.environment();
+        let environment = quarantine.environment().unwrap();
         let id = world.home.git_with(&environment, &["hash-object", "-w", "--stdin"], "hook");
         // It sees what is in quarantine, and what is outside.
         world.home.git_with(&environment, &["cat-file", "-e", HELLO], "");
@@ -529,7 +766,7 @@ mod tests {
         assert_eq!(world.repository.disk().counts().file_flushes, 2);
         assert_eq!(world.home.git(&["cat-file", "blob", id.trim()]), "hook");
         let quarantine = world.quarantine();
-        let environment = quarantine.environment();
+        let environment = quarantine.environment().unwrap();
         world.home.git_with(&environment, &["cat-file", "-e", HELLO], "");
         assert!(!world.home.git_fails(&environment, &["cat-file", "-e", id.trim()]));
         // git refuses to touch refs while a quarantine is on.
@@ -544,19 +781,25 @@ mod tests {
         environment.set("GIT_ALTERNATE_OBJECT_DIRECTORIES", "/a:/b");
         let disk = Disk::default();
         let repository = Repository::open_exact(&disk, home.path(), &environment).unwrap();
-        let quarantine = Quarantine::create(&repository).unwrap();
+        let quarantine = Quarantine::new(&repository);
         let expected = format!("/a:/b:{}/objects", home.path().display());
-        let set = quarantine.environment();
+        let set = quarantine.environment().unwrap();
         assert_eq!(set.var("GIT_ALTERNATE_OBJECT_DIRECTORIES"), Some(OsStr::new(&expected)));
-        assert_eq!(set.var("GIT_QUARANTINE_PATH"), Some(quarantine.path().as_os_str()));
-        assert_eq!(set.var("GIT_OBJECT_DIRECTORY"), Some(quarantine.path().as_os_str()));
+        assert_eq!(
+            set.var("GIT_QUARANTINE_PATH"),
+            Some(quarantine.directory().path().unwrap().as_os_str())
+        );
+        assert_eq!(
+            set.var("GIT_OBJECT_DIRECTORY"),
+            Some(quarantine.directory().path().unwrap().as_os_str())
+        );
     }
 
     #[test]
     fn git_takes_the_directory_for_its_own_kind() {
         let world = World::new();
         let quarantine = world.quarantine();
-        let path = quarantine.path().to_owned();
+        let path = quarantine.directory().path().unwrap().to_owned();
         assert!(name_of(&path).starts_with(OWN_PREFIX));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         world.home.git(&["prune", "--expire=now"]);
@@ -566,8 +809,8 @@ mod tests {
     #[test]
     fn equal_and_damaged_files_are_replaced() {
         let pack = TestPack::of(&["one", "two"]);
-        for damage in [false, true] {
-            let world = World::new();
+        for (damage, holds) in [(false, false), (false, true), (true, false), (true, true)] {
+            let world = World::holding(holds);
             for round in 0..2 {
                 let mut quarantine = world.quarantine();
                 world.add_blob(&mut quarantine, b"hello").unwrap();
@@ -593,20 +836,22 @@ mod tests {
 
     #[test]
     fn what_is_there_and_differs_fails_the_push() {
-        let world = World::new();
-        let (one, other) = (TestPack::of(&["one"]), TestPack::of(&["other"]));
-        let path = world.home.path().join(format!("objects/pack/pack-{}.pack", one.name));
-        fs::write(&path, &other.pack).unwrap();
-        let mut quarantine = world.quarantine();
-        world.add_pack(&mut quarantine, &one).unwrap();
-        let failed = quarantine.migrate(&world.keeps);
-        assert!(matches!(failed, Err(MigrateError::PackCollision { path: p }) if p == path));
-        assert_eq!(world.objects(), [format!("pack/pack-{}.pack", one.name)]);
+        for holds in [false, true] {
+            let world = World::holding(holds);
+            let (one, other) = (TestPack::of(&["one"]), TestPack::of(&["other"]));
+            let path = world.home.path().join(format!("objects/pack/pack-{}.pack", one.name));
+            fs::write(&path, &other.pack).unwrap();
+            let mut quarantine = world.quarantine();
+            world.add_pack(&mut quarantine, &one).unwrap();
+            let failed = quarantine.migrate(&world.keeps);
+            assert!(matches!(failed, Err(MigrateError::PackCollision { path: p }) if p == path));
+            assert_eq!(world.objects(), [format!("pack/pack-{}.pack", one.name)]);
+        }
     }
 
     #[test]
     fn two_pushes_of_one_pack_share_its_keep_file() {
-        let world = World::new();
+        let world = World::holding(true);
         let pack = TestPack::of(&["one"]);
         let migrate = || {
             let mut quarantine = world.quarantine();
@@ -625,7 +870,12 @@ mod tests {
 
     #[test]
     fn a_push_of_many_objects_does_not_run_out_of_descriptors() {
-        let world = World::new();
+        for holds in [false, true] {
+            many_objects(&World::holding(holds));
+        }
+    }
+
+    fn many_objects(world: &World) {
         let mut quarantine = world.quarantine();
         let before = fs::read_dir("/proc/self/fd").unwrap().count();
         for n in 0..600 {
@@ -641,7 +891,7 @@ mod tests {
 
     /// Quarantines a loose object and a pack, migrates them and lets the keep file go.
     fn push(world: &World, pack: &TestPack) -> io::Result<()> {
-        let mut quarantine = Quarantine::create(&world.repository)?;
+        let mut quarantine = world.quarantine();
         world.add_blob(&mut quarantine, b"hello")?;
         world.add_pack(&mut quarantine, pack)?;
         let migrated = quarantine.migrate(&world.keeps).map_err(io::Error::other)?;
@@ -664,22 +914,45 @@ mod tests {
 
     #[test]
     fn a_fault_at_any_change_leaves_sound_objects_and_no_stray_files() {
+        for holds in [false, true] {
+            fail_at_any_change(holds);
+        }
+    }
+
+    fn fail_at_any_change(holds: bool) {
         let pack = TestPack::of(&["one", "two"]);
-        let clean = World::new();
+        let world = || {
+            let world = World::holding(holds);
+            // So that every attempt but those that are to fail is a change.
+            fs::create_dir(world.home.path().join("objects/b6")).unwrap();
+            world
+        };
+        let clean = world();
         push(&clean, &pack).unwrap();
         let operations = clean.recorder.operations();
         assert_eq!(operations.len(), clean.recorder.attempts());
-        assert!(operations.len() > 25);
+        assert!(operations.len() > 20, "{}", operations.len());
         for (at, operation) in operations.iter().enumerate() {
             let removes =
                 matches!(operation, Operation::Unlink { .. } | Operation::RemoveDirectory { .. });
             for persistent in [false, true] {
-                let world = World::new();
+                let world = world();
                 world.recorder.fail_at(at, io::ErrorKind::StorageFull, persistent);
                 let done = push(&world, &pack);
                 assert!(done.is_err() || removes, "{at}: {operation:?}");
                 assert_sound_after_fault(&world, at, removes);
             }
         }
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_no_directory_that_it_made() {
+        let world = World::holding(true);
+        let mut quarantine = world.quarantine();
+        world.add_blob(&mut quarantine, b"hello").unwrap();
+        // The bytes do not fit.
+        world.recorder.fail_at(3, io::ErrorKind::StorageFull, true);
+        quarantine.migrate(&world.keeps).unwrap_err();
+        assert!(!world.home.path().join("objects/b6").exists());
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a pack that is there is the one that arrives under its name.
 
 use super::super::disk::{Disk, absent_is_none, lacks_resources};
+use super::new_file::Arriving;
 use crate::model::HashKind;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -23,15 +24,15 @@ pub(super) enum PackComparison {
 pub(super) fn compare(
     disk: &Disk,
     existing: &Path,
-    arriving: &Path,
+    arriving: Arriving<'_>,
     hash: HashKind,
 ) -> io::Result<PackComparison> {
     let Some(mut theirs) = absent_is_none(disk.open(existing))? else {
         return Ok(PackComparison::Absent);
     };
-    let mut ours = disk.open(arriving)?;
-    if theirs.metadata()?.len() == ours.metadata()?.len() {
-        match is_equal(&mut theirs, &mut ours)? {
+    let (length, mut ours) = arriving.open(disk)?;
+    if theirs.metadata()?.len() == length {
+        match is_equal(&mut theirs, &mut *ours)? {
             Some(true) => return Ok(PackComparison::Equal),
             Some(false) => {}
             None => return Ok(PackComparison::Damaged),
@@ -45,7 +46,7 @@ pub(super) fn compare(
 }
 
 /// `None` if `theirs` cannot be read.
-fn is_equal(theirs: &mut File, ours: &mut File) -> io::Result<Option<bool>> {
+fn is_equal(theirs: &mut File, ours: &mut dyn Read) -> io::Result<Option<bool>> {
     let (mut one, mut other) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
     loop {
         let count = match fill(theirs, &mut one) {
@@ -84,7 +85,7 @@ fn is_sound(file: &mut File, hash: HashKind) -> io::Result<bool> {
     Ok(hasher.try_finalize().is_ok_and(|id| id.as_bytes() == trailer))
 }
 
-fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(file: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     loop {
         let count = file.read(buffer.get_mut(filled..).unwrap_or_default())?;
@@ -116,7 +117,10 @@ mod tests {
             fs::write(&one, existing).unwrap();
         }
         fs::write(&other, arriving).unwrap();
-        compare(&Disk::default(), &one, &other, HashKind::Sha1).unwrap()
+        let [on_disk, in_memory] = [Arriving::File(&other), Arriving::Bytes(arriving)]
+            .map(|ours| compare(&Disk::default(), &one, ours, HashKind::Sha1).unwrap());
+        assert_eq!(on_disk, in_memory);
+        on_disk
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::super::disk::{Disk, EntryKind, Stat};
 use super::super::durable_file::DurableFile;
-use super::contents::Contents;
+use super::contents::{Contents, Source};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,9 +80,9 @@ impl Received {
     /// Costs nothing but the listing that there is anyway, and a look at each file if a hook could
     /// get at them.
     pub(super) fn altered(&self, disk: &Disk, contents: &Contents) -> io::Result<Vec<PathBuf>> {
-        let loose = contents.loose.iter().map(|(_, path)| path.as_path());
-        let listed: HashSet<&Path> =
-            loose.chain(contents.packs.iter().map(|file| file.path.as_path())).collect();
+        let loose = contents.loose.iter().map(|(_, source)| source);
+        let packs = contents.packs.iter().map(|file| &file.source);
+        let listed: HashSet<&Path> = loose.chain(packs).filter_map(Source::in_quarantine).collect();
         let mut altered = Vec::new();
         for (path, received) in &self.files {
             let is_there = listed.contains(path.as_path())

@@ -273,7 +273,7 @@ fn begins_with_any(name: &[u8], prefixes: &[&str]) -> bool {
 const OBJECT_PREFIXES: [&str; 2] = ["tmp_obj_", "tmp_base_"];
 
 /// Unfinished packs and what belongs to them.
-const PACK_PREFIXES: [&str; 3] = ["tmp_pack_", "tmp_idx_", "tmp_rev_"];
+const PACK_PREFIXES: [&str; 4] = ["tmp_pack_", "tmp_idx_", "tmp_rev_", "tmp_keep_"];
 
 /// The age at which a file of ours that nobody has locked has no living owner.
 pub const OWN_AGE: Duration = Duration::from_secs(10 * 60);

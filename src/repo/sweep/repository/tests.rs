@@ -92,13 +92,14 @@ fn a_quarantine_of_ours_goes_at_once_when_its_push_is_dead() {
 fn a_live_quarantine_of_ours_stays_however_old_it_is() {
     let place = Place::new();
     let repository = place.home.open(&place.disk);
-    let live = Quarantine::create(&repository).unwrap();
-    place.set_age(live.path(), 1000 * HOUR);
+    let live = Quarantine::new(&repository);
+    live.put_on_disk().unwrap();
+    place.set_age(live.directory().path().unwrap(), 1000 * HOUR);
     let report = place.sweep();
     assert!(report.is_empty());
     assert_eq!(report.live, 1);
-    assert!(live.path().exists());
-    let path = live.path().to_owned();
+    assert!(live.directory().path().unwrap().exists());
+    let path = live.directory().path().unwrap().to_owned();
     live.discard().unwrap();
     assert!(!path.exists());
     assert_eq!(place.sweep().live, 0);
@@ -127,8 +128,10 @@ fn sweeps_beside_live_pushes_take_nothing_from_them() {
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..60 {
-                        let mut quarantine = Quarantine::create(&repository).unwrap();
-                        let file = quarantine.pack_directory().unwrap().join("tmp_pack_x");
+                        let quarantine = Quarantine::new(&repository);
+                        let directory = quarantine.put_on_disk().unwrap().join("pack");
+                        fs::create_dir(&directory).unwrap();
+                        let file = directory.join("tmp_pack_x");
                         fs::write(&file, b"x").unwrap();
                         thread::yield_now();
                         assert!(file.exists());
