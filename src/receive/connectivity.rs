@@ -9,7 +9,7 @@ use crate::connectivity::{
 };
 use crate::links::NewObjects;
 use crate::model::{ObjectId, RefName};
-use crate::refs::{HiddenRefs, RefStore};
+use crate::refs::{HiddenRefs, RefStore, RefValue};
 use crate::repo::object_directories;
 use crate::report::Phase;
 use bstr::ByteSlice;
@@ -162,19 +162,23 @@ impl Values<'_> {
 
 impl RefValues for Values<'_> {
     fn old_values(&mut self) -> Vec<ObjectId> {
-        let of_names = self
-            .names
-            .iter()
-            .filter(|name| self.is_visible(name.as_bstr()))
-            .filter_map(|name| RefName::new(name.clone()).ok())
-            .filter_map(|name| self.store.resolve(&name).ok()?.id);
-        let head = self
-            .store
-            .resolve_head()
-            .ok()
-            .filter(|head| self.is_visible(head.target()))
-            .and_then(|head| head.id);
-        of_names.chain(head).collect()
+        let mut values = Vec::new();
+        let mut names = Vec::new();
+        for name in self.names.iter().filter(|name| self.is_visible(name.as_bstr())) {
+            let Ok(name) = RefName::new(name.clone()) else { continue };
+            values.extend(self.store.resolve(&name).ok().and_then(|resolved| resolved.id));
+            names.push(name);
+        }
+        let of_head = match self.store.head() {
+            // The usual push is to the branch of HEAD, whose value is known by now.
+            Ok(Some(RefValue::Symbolic(target))) if names.iter().any(|n| n.as_bstr() == target) => {
+                None
+            }
+            _ => self.store.resolve_head().ok(),
+        };
+        let of_head = of_head.filter(|head| self.is_visible(head.target()));
+        values.extend(of_head.and_then(|head| head.id));
+        values
     }
 
     fn visible(&mut self) -> Result<Vec<ObjectId>, Box<dyn Error + Send + Sync>> {

@@ -26,7 +26,7 @@ impl Told<'_> {
 /// no.
 pub(super) fn pre_receive(
     hooks: &Hooks,
-    hook: Hook,
+    hook: &Hook,
     channel: &mut Channel<'_>,
     commands: &[Command],
     quarantine: Vec<(OsString, OsString)>,
@@ -38,15 +38,16 @@ pub(super) fn pre_receive(
     run(hooks, channel, hook, &[], Feed::Bytes(&feed), &more)
 }
 
-/// Runs `update` for one command; false if it said no.
+/// Runs `update`, which was found, for one command; false if it said no.
 pub(super) fn update(
     hooks: &Hooks,
+    hook: &Hook,
     channel: &mut Channel<'_>,
     command: &Command,
-) -> io::Result<bool> {
+) -> bool {
     let (old, new) = (command.old.to_string(), command.new.to_string());
     let arguments = [OsStr::from_bytes(&command.name), OsStr::new(&old), OsStr::new(&new)];
-    call(hooks, channel, "update", &arguments, Feed::Nothing, &[])
+    run(hooks, channel, hook, &arguments, Feed::Nothing, &[])
 }
 
 /// Runs `post-receive` and `post-update` over what was done, if anything was. Their word changes
@@ -80,14 +81,14 @@ fn call(
     more: &[(OsString, OsString)],
 ) -> io::Result<bool> {
     let hook = hooks.find(name)?;
-    Ok(hook.is_none_or(|hook| run(hooks, channel, hook, arguments, feed, more)))
+    Ok(hook.is_none_or(|hook| run(hooks, channel, &hook, arguments, feed, more)))
 }
 
 /// Runs a hook that was found; true if it said yes, or is not to be run.
 fn run(
     hooks: &Hooks,
     channel: &mut Channel<'_>,
-    hook: Hook,
+    hook: &Hook,
     arguments: &[&OsStr],
     feed: Feed<'_>,
     more: &[(OsString, OsString)],
@@ -102,7 +103,7 @@ fn run(
         }
         Hook::Executable(path) => path,
     };
-    let verdict = hooks.run(&path, arguments, feed, more, &mut |output| channel.message(output));
+    let verdict = hooks.run(path, arguments, feed, more, &mut |output| channel.message(output));
     match verdict {
         Ok(verdict) => verdict == HookVerdict::Accepted,
         Err(error) => {

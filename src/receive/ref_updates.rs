@@ -1,5 +1,6 @@
 //! Step 9, the refs: checks, `update`, and the transaction, for each command or for all at once.
 
+use super::channel::Channel;
 use super::policy::{self, Facts, Judgement};
 use super::session::Session;
 use super::{ReceiveError, aliases, hook_calls};
@@ -17,18 +18,23 @@ impl Session<'_> {
         // Only now: HEAD may have moved while the pack came in.
         self.look_at_worktrees()?;
         let covered = self.resolve_aliases();
+        let hook = self
+            .hooks
+            .find("update")
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
+        let hook = hook.as_ref();
         if self.request.capabilities.atomic {
-            self.update_atomically(&covered)?;
-        } else if self.order_can_be_seen()? {
+            self.update_atomically(&covered, hook)?;
+        } else if self.order_can_be_seen(hook) {
             for at in 0..self.request.commands.len() {
-                if let Some(edit) = self.approve(at, &covered)? {
+                if let Some(edit) = self.approve(at, &covered, hook)? {
                     self.apply_each(vec![(at, edit)])?;
                 }
             }
         } else {
             let mut edits = Vec::new();
             for at in 0..self.request.commands.len() {
-                edits.extend(self.approve(at, &covered)?.map(|edit| (at, edit)));
+                edits.extend(self.approve(at, &covered, hook)?.map(|edit| (at, edit)));
             }
             self.apply_each(edits)?;
         }
@@ -66,14 +72,10 @@ impl Session<'_> {
 
     /// Whether it can be told in which order the refs move: an `update` hook looks at them in
     /// between, and of two commands for one ref the second sees the first's work.
-    fn order_can_be_seen(&self) -> Result<bool, ReceiveError> {
-        let hook = self
-            .hooks
-            .find("update")
-            .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
+    fn order_can_be_seen(&self, update: Option<&Hook>) -> bool {
         let mut names = HashSet::new();
         let twice = self.request.commands.iter().any(|command| !names.insert(&command.name));
-        Ok(twice || matches!(hook, Some(Hook::Executable(_))))
+        twice || matches!(update, Some(Hook::Executable(_)))
     }
 
     /// Judges a command and asks the `update` hook; the edit it comes to, or nothing if it was
@@ -82,6 +84,7 @@ impl Session<'_> {
         &mut self,
         at: usize,
         covered: &[Option<usize>],
+        hook: Option<&Hook>,
     ) -> Result<Option<RefEdit>, ReceiveError> {
         let Some(command) = self.request.commands.get(at).cloned() else { return Ok(None) };
         if !command.is_pending() || is_covered(covered, at) {
@@ -95,9 +98,10 @@ impl Session<'_> {
             self.reject(at, reason);
             return Ok(None);
         }
-        let accepted = hook_calls::update(&self.hooks, &mut self.channel, &command)
-            .map_err(|error| ReceiveError::internal(Phase::Commit, "running 'update'", error))?;
-        if !accepted {
+        let accepted = |channel: &mut Channel<'_>, hook: &Hook| {
+            hook_calls::update(&self.hooks, hook, channel, &command)
+        };
+        if !hook.is_none_or(|hook| accepted(&mut self.channel, hook)) {
             self.channel.error(&format!("hook declined to update {}", command.name));
             self.reject(at, RejectReason::HookDeclined);
             return Ok(None);
@@ -163,10 +167,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn update_atomically(&mut self, covered: &[Option<usize>]) -> Result<(), ReceiveError> {
+    fn update_atomically(
+        &mut self,
+        covered: &[Option<usize>],
+        hook: Option<&Hook>,
+    ) -> Result<(), ReceiveError> {
         let mut edits = Vec::new();
         for at in 0..self.request.commands.len() {
-            if let Some(edit) = self.approve(at, covered)? {
+            if let Some(edit) = self.approve(at, covered, hook)? {
                 edits.push((at, edit));
             }
             // The first that fails stops the loop: later `update` hooks are not run.

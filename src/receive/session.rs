@@ -120,7 +120,8 @@ impl<'a> Session<'a> {
     /// Looks which branches are checked out.
     pub(super) fn look_at_worktrees(&mut self) -> Result<(), ReceiveError> {
         let (disk, bare) = (self.repository.disk(), self.repository.is_bare());
-        self.checked_out = CheckedOut::look(disk, &self.store, bare)
+        let deletes = self.request.commands.iter().any(|command| command.new.is_null());
+        self.checked_out = CheckedOut::look(disk, &self.store, bare, deletes)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "reading HEAD", error))?;
         Ok(())
     }
@@ -200,7 +201,7 @@ impl<'a> Session<'a> {
         }
         let accepted = hook_calls::pre_receive(
             &self.hooks.until(&self.cancel),
-            hook,
+            &hook,
             &mut self.channel,
             &self.request.commands,
             variables,

@@ -20,11 +20,17 @@ pub(super) struct CheckedOut {
 const HEAD_BYTES_MAX: u64 = 1 << 16;
 
 impl CheckedOut {
-    /// Looks at HEAD and at the HEADs of linked work trees (git-worktree(1), "DETAILS").
-    pub(super) fn look(disk: &Disk, store: &RefStore, bare: bool) -> io::Result<Self> {
+    /// Looks at HEAD and at the HEADs of linked work trees (git-worktree(1), "DETAILS"). In a bare
+    /// repository HEAD itself matters to deletions alone.
+    pub(super) fn look(
+        disk: &Disk,
+        store: &RefStore,
+        bare: bool,
+        deletes: bool,
+    ) -> io::Result<Self> {
         let common_dir = store.context().common_dir.as_path();
         let target = |resolved: Resolved| resolved.is_symbolic().then(|| resolved.target().into());
-        let head: Option<BString> = store.resolve_head().ok().and_then(target);
+        let head = (deletes || !bare).then(|| store.resolve_head().ok().and_then(target)).flatten();
         let mut work_trees = Vec::new();
         if !bare {
             work_trees.extend(head.clone());

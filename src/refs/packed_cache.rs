@@ -6,11 +6,11 @@
 use super::error::{Doing, RefError};
 use super::packed::PackedRefs;
 use crate::model::HashKind;
-use crate::repo::{Disk, Stat};
+use crate::repo::{Disk, Stamp, Stat};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// What one repository's packed-refs holds, for all who share it. One cache serves one
 /// repository, of one hash.
@@ -25,14 +25,6 @@ struct Cached {
     stamp: Option<Stamp>,
     trusted: bool,
     refs: Arc<PackedRefs>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
 }
 
 /// LIMIT: bytes of a packed-refs file; some ten million refs.
@@ -53,7 +45,7 @@ impl PackedRefsCache {
     ) -> Result<Arc<PackedRefs>, RefError> {
         // Held while reading: who comes meanwhile wants the same file.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = disk.stat(path).doing("look at", path)?.map(Stamp::from);
+        let stamp = disk.stat(path).doing("look at", path)?.as_ref().map(Stamp::of);
         if let Some(cached) = state.as_ref()
             && cached.stamp == stamp
             && (cached.trusted || stamp.is_none())
@@ -84,41 +76,16 @@ fn read(disk: &Disk, path: &Path, hash: HashKind) -> Result<Cached, RefError> {
         Err(error) => return Err(error).doing("open", path),
     };
     // From the descriptor: a path may name the next file already.
-    let stamp = Stamp::from(Stat::from(file.metadata().doing("look at", path)?));
-    if stamp.size > PACKED_REFS_BYTES_MAX {
+    let stat = Stat::from(file.metadata().doing("look at", path)?);
+    if stat.size > PACKED_REFS_BYTES_MAX {
         let message = format!("more than {PACKED_REFS_BYTES_MAX} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message)).doing("read", path);
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or_default());
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or_default());
     file.take(PACKED_REFS_BYTES_MAX).read_to_end(&mut bytes).doing("read", path)?;
     let refs = Arc::new(PackedRefs::parse(bytes, hash)?);
-    Ok(Cached { stamp: Some(stamp), trusted: stamp.is_older_than_the_grain(now), refs })
-}
-
-impl Stamp {
-    /// Whether a later change is sure to show: the clock had moved on from the file's time when
-    /// the file was opened. Kernels stamp files from a clock that ticks each 10 ms or faster, and
-    /// a file system that keeps whole seconds shows it by a fraction of zero.
-    fn is_older_than_the_grain(self, now: SystemTime) -> bool {
-        let (seconds, nanoseconds) = self.modified;
-        let grain =
-            if nanoseconds == 0 { Duration::from_secs(2) } else { Duration::from_millis(20) };
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
-        else {
-            return false;
-        };
-        let modified = Duration::new(seconds, nanoseconds);
-        match (modified.checked_add(grain), now.duration_since(SystemTime::UNIX_EPOCH)) {
-            (Some(settled), Ok(now)) => settled < now,
-            _ => false,
-        }
-    }
-}
-
-impl From<Stat> for Stamp {
-    fn from(stat: Stat) -> Self {
-        Self { device: stat.device, inode: stat.inode, size: stat.size, modified: stat.modified }
-    }
+    let stamp = Stamp::of(&stat);
+    Ok(Cached { stamp: Some(stamp), trusted: stamp.is_settled_file(now), refs })
 }
 
 #[cfg(test)]
@@ -127,6 +94,7 @@ mod tests {
     use crate::model::ObjectId;
     use std::fs::{self, File, FileTimes};
     use std::path::PathBuf;
+    use std::time::Duration;
 
     struct Setting {
         _root: tempfile::TempDir,
@@ -158,6 +126,8 @@ mod tests {
             let time = SystemTime::now() - Duration::from_secs(60);
             let file = File::options().write(true).open(&self.path).unwrap();
             file.set_times(FileTimes::new().set_modified(time)).unwrap();
+            // The kernel notes when that was done.
+            std::thread::sleep(Duration::from_millis(30));
         }
     }
 
@@ -220,17 +190,5 @@ mod tests {
         }
         setting.write(1);
         assert_eq!(setting.value(), Some(id(1)));
-    }
-
-    #[test]
-    fn whole_seconds_are_trusted_after_two() {
-        let stamp = |modified| Stamp { device: 1, inode: 1, size: 1, modified };
-        let at = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        assert!(!stamp((1000, 0)).is_older_than_the_grain(at(1_001_900)));
-        assert!(stamp((1000, 0)).is_older_than_the_grain(at(1_002_100)));
-        assert!(!stamp((1000, 5)).is_older_than_the_grain(at(1_000_019)));
-        assert!(stamp((1000, 5)).is_older_than_the_grain(at(1_000_021)));
-        assert!(!stamp((2000, 5)).is_older_than_the_grain(at(1_000_021)));
-        assert!(!stamp((-1, 5)).is_older_than_the_grain(at(1_000_021)));
     }
 }

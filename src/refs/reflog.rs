@@ -160,7 +160,8 @@ impl<'a> Reflogs<'a> {
 const ATTEMPTS_MAX: usize = 100;
 
 fn has_logs(context: &RefContext) -> Result<bool, RefError> {
-    for home in [&context.common_dir, &context.git_dir] {
+    let own = (context.git_dir != context.common_dir).then_some(&context.git_dir);
+    for home in std::iter::once(&context.common_dir).chain(own) {
         let path = home.join("logs");
         if context.disk.stat(&path).doing("look at", &path)?.is_some() {
             return Ok(true);

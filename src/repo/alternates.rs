@@ -32,7 +32,7 @@ pub fn object_directories(
     let own = repository.objects_dir().to_owned();
     let mut search = Search {
         disk: repository.disk(),
-        seen: vec![repository.disk().canonicalize(&own)?],
+        seen: Vec::new(),
         found: ObjectDirectories { own, alternates: Vec::new(), missing: Vec::new() },
     };
     if let Some(list) = environment.var("GIT_ALTERNATE_OBJECT_DIRECTORIES") {
@@ -47,6 +47,7 @@ pub fn object_directories(
 
 struct Search<'a> {
     disk: &'a Disk,
+    /// By their real paths; the repository's own first, once another is met.
     seen: Vec<PathBuf>,
     found: ObjectDirectories,
 }
@@ -72,6 +73,9 @@ impl Search<'_> {
             self.found.missing.push(path.to_owned());
             return Ok(());
         };
+        if self.seen.is_empty() {
+            self.seen.push(self.disk.canonicalize(&self.found.own)?);
+        }
         if self.seen.contains(&real) {
             return Ok(());
         }

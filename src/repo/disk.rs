@@ -7,10 +7,11 @@
 use super::flush_policy::FlushPolicy;
 use super::leftovers::Leftovers;
 use super::recorder::Recorder;
+use super::shared_flush::SharedFlushes;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) leftovers: Leftovers,
+    pub(super) directory_flushes: SharedFlushes,
     unhealthy: AtomicBool,
 }
 
@@ -114,6 +116,9 @@ pub struct DirectoryEntry {
     pub name: OsString,
     /// What it is; a symbolic link is not followed.
     pub kind: EntryKind,
+    /// Its inode, as the listing says; not every file system says the same when it is asked for
+    /// the file.
+    pub inode: u64,
 }
 
 /// The entries of a directory that is being read.
@@ -179,10 +184,20 @@ impl Disk {
 
     /// Reads a whole file, which must not have more than `bytes_max`.
     pub fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let file = self.open(path)?;
-        // Room for the usual small file: without it, the first reads are of 32 bytes.
-        let mut bytes = Vec::with_capacity(SMALL_FILE_BYTES);
-        file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+        let mut file = self.open(path)?;
+        let mut bytes = vec![0; SMALL_FILE_BYTES];
+        let first = loop {
+            match file.read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                first => break first?,
+            }
+        };
+        bytes.truncate(first);
+        // A file gives fewer bytes than it is asked for at its end alone.
+        if first == SMALL_FILE_BYTES {
+            let rest = bytes_max.saturating_sub(first as u64).saturating_add(1);
+            file.take(rest).read_to_end(&mut bytes)?;
+        }
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -244,7 +259,8 @@ impl Iterator for DirectoryEntries {
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.0.next()?;
         Some(entry.and_then(|entry| {
-            Ok(DirectoryEntry { name: entry.file_name(), kind: entry.file_type()?.into() })
+            let (name, inode) = (entry.file_name(), entry.ino());
+            Ok(DirectoryEntry { name, kind: entry.file_type()?.into(), inode })
         }))
     }
 }
@@ -287,7 +303,7 @@ pub(super) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What HEAD, a ref or a configuration file seldom reaches.
+/// What HEAD, a ref or a configuration file seldom reaches: read at once.
 const SMALL_FILE_BYTES: usize = 512;
 
 impl From<fs::Metadata> for Stat {

@@ -287,17 +287,20 @@ impl Disk {
         Ok(there.is_some())
     }
 
-    /// Makes the entries of a directory durable, if those of files of this kind are at all.
+    /// Makes the entries of a directory durable, if those of files of this kind are at all. Those
+    /// who ask at the same time share a flush.
     pub fn flush_directory(&self, path: &Path, component: Component) -> io::Result<()> {
         if !self.policy.flushes_directories_of(component) {
             return Ok(());
         }
-        bump(&self.shared.counters.directory_flushes);
-        let directory = File::open(path)?;
-        let flushed = self.admit(false).and_then(|()| directory.sync_all());
-        flushed.inspect_err(|_| self.note_failed_flush())?;
-        self.record(|| Operation::FlushDirectory { path: path.to_owned() });
-        Ok(())
+        self.shared.directory_flushes.flush(path, || {
+            bump(&self.shared.counters.directory_flushes);
+            let directory = File::open(path)?;
+            let flushed = self.admit(false).and_then(|()| directory.sync_all());
+            flushed.inspect_err(|_| self.note_failed_flush())?;
+            self.record(|| Operation::FlushDirectory { path: path.to_owned() });
+            Ok(())
+        })
     }
 
     pub(super) fn admit(&self, removes: bool) -> io::Result<()> {

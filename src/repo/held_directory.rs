@@ -84,7 +84,7 @@ impl HeldDirectory {
             }
             let name = OsString::from_vec(name.to_vec());
             if let Some(kind) = self.kind(&name, entry.file_type())? {
-                entries.push(DirectoryEntry { name, kind });
+                entries.push(DirectoryEntry { name, kind, inode: entry.ino() });
             }
         }
         Ok(entries)
@@ -117,7 +117,7 @@ impl HeldDirectory {
             let text = format!("'{}' has more than {LEVELS_MAX} levels", self.path.display());
             return Err(io::Error::other(text));
         };
-        for DirectoryEntry { name, kind } in self.list(disk)? {
+        for DirectoryEntry { name, kind, .. } in self.list(disk)? {
             let is_directory = kind == EntryKind::Directory;
             if is_directory {
                 let Some(below) = self.below(&name)? else { continue };

@@ -20,6 +20,7 @@ mod quarantine;
 mod quoted_path;
 mod recorder;
 mod repository;
+mod shared_flush;
 mod stamp;
 pub mod sweep;
 #[cfg(test)]

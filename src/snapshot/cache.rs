@@ -4,7 +4,7 @@ use super::descriptors::Descriptors;
 use super::error::SnapshotError;
 use super::index_file::is_gone;
 use super::object_snapshot::ObjectSnapshot;
-use super::pack_list::{PackList, Surroundings, Updated};
+use super::pack_list::{PackList, Surroundings};
 use crate::model::HashKind;
 use crate::repo::{Disk, Stamp};
 use std::collections::HashMap;
@@ -202,7 +202,7 @@ impl SnapshotCache {
             }
             return Ok(Arc::clone(&state.packs));
         }
-        self.list(&mut state, &directory, stamp, hash)?;
+        self.list(&mut state, &directory, stamp, hash, freshness)?;
         self.account(objects, state.packs.bytes());
         Ok(Arc::clone(&state.packs))
     }
@@ -217,7 +217,7 @@ impl SnapshotCache {
         let directory = objects.join("pack");
         let stamp = self.stamp(&directory)?;
         if stamp.is_some() {
-            self.list(&mut state, &directory, stamp, hash)?;
+            self.list(&mut state, &directory, stamp, hash, Freshness::Stamp)?;
         }
         Ok(state.packs)
     }
@@ -240,6 +240,7 @@ impl SnapshotCache {
         directory: &Path,
         mut stamp: Option<Stamp>,
         hash: HashKind,
+        freshness: Freshness,
     ) -> Result<(), SnapshotError> {
         let around = self.around(directory, hash);
         let began = Instant::now();
@@ -256,9 +257,14 @@ impl SnapshotCache {
             };
             let stamp_after = self.stamp(directory)?;
             let is_quiet = stamp_after == stamp;
-            let Updated { list, vanished, has_lost } = state.packs.update(&around, &listing)?;
-            self.close_unlisted(&state.packs, &list);
-            state.packs = Arc::new(list);
+            let (mut vanished, mut has_lost) = (None, false);
+            // A directory that has changed by what we have put there ourselves is known already.
+            if freshness != Freshness::Stamp || !state.packs.is_as_listed(&listing) {
+                let updated = state.packs.update(&around, &listing)?;
+                self.close_unlisted(&state.packs, &updated.list);
+                state.packs = Arc::new(updated.list);
+                (vanished, has_lost) = (updated.vanished, updated.has_lost);
+            }
             state.listed_at = Some(listed_at);
             let is_whole = vanished.is_none() && (is_quiet || is_known && !has_lost);
             if is_whole || began.elapsed() >= LISTING_TIME_MAX {

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 /// gave a new pack the name of the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    inode: u64,
+    pub(super) inode: u64,
     pub(super) size: u64,
     modified: (i64, i64),
 }

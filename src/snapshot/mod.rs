@@ -6,7 +6,8 @@
 //! What is guaranteed:
 //!
 //! - A snapshot costs one `stat` per objects directory when its packs have not changed, and one
-//!   listing when they have; an index is opened once, whatever appears beside it. A lookup
+//!   listing when they have, after which indexes are looked at only if one of them is not known by
+//!   name and inode; an index is opened once, whatever appears beside it. A lookup
 //!   touches neither the pack directory nor an index, unless that index is too large for memory.
 //! - A miss is final, and cheap. Only a [refreshing](ObjectSnapshot::refreshing) clone, for thin
 //!   bases and connectivity, answers a miss by looking again; that happens once per push. An

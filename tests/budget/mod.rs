@@ -85,7 +85,63 @@ fn warm_cost(packs: usize) -> Counts {
 fn a_warm_push_costs_the_same_with_one_pack_and_with_a_thousand() {
     let (few, many) = (warm_cost(1), warm_cost(1000));
     assert_eq!(few, many);
+    // The pack, its index and the ref; their two directories. No server keeps a record here, so
+    // that the keep file is made and not linked.
+    let expected = Counts {
+        file_flushes: 3,
+        directory_flushes: 2,
+        creates: 4,
+        renames: 3,
+        links: 2,
+        removes: 3,
+        listings: 1,
+        ..few
+    };
+    assert_eq!(few, expected);
+    assert!(few.opens <= 10, "{few:?}");
     println!("a warm kept push: {few:?}");
+}
+
+/// A push that is unpacked makes a file for each object and, while it is judged, none.
+#[test]
+fn a_loose_push_makes_its_objects_and_its_ref_and_nothing_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (repository, first) = with_packs(scratch.path(), 1);
+    git::run(&repository, &["config", "transfer.unpackLimit", "100"]);
+    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    let second = next(2, &first);
+    local.push_ok(&repository, &update(&first, &second));
+    let third = next(3, &second);
+    let made = |id: String| usize::from(!repository.join("objects").join(&id[..2]).exists());
+    let ids = [third.blob.id(), third.tree.id(), third.commit.id()];
+    let fan_outs: std::collections::BTreeSet<_> = ids.iter().map(|id| id[..2].to_owned()).collect();
+    let new: usize = fan_outs.iter().map(|two| made(format!("{two}00"))).sum();
+    let counts = cost(&local, || local.push_ok(&repository, &update(&second, &third)));
+    assert_eq!(counts.file_flushes, 4);
+    assert_eq!(counts.directory_flushes, fan_outs.len() as u64 + 2);
+    assert_eq!(counts.creates, 4 + new as u64);
+    assert_eq!((counts.renames, counts.links, counts.removes), (4, 1, 1), "{counts:?}");
+}
+
+/// What is refused before the commit has left no trace, and made none on the way.
+#[test]
+fn a_refused_push_touches_no_disk_unless_a_hook_shall_see_it() {
+    for hook in [false, true] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (repository, first) = with_packs(scratch.path(), 1);
+        git::run(&repository, &["config", "receive.hideRefs", "refs/heads/hidden"]);
+        if hook {
+            git::hook(&repository, "pre-receive", "exit 1");
+        }
+        let second = next(2, &first);
+        let name = if hook { "refs/heads/main" } else { "refs/heads/hidden" };
+        let request = Request::new().command(ZERO, &second.id(), name).pack(second.pack()).bytes();
+        let local = Local::new(Disk::new(FlushPolicy::FULL));
+        let counts = cost(&local, || _ = local.push(&repository, &request));
+        assert_eq!(counts.creates > 0, hook, "{counts:?}");
+        assert_eq!(counts.creates, counts.removes);
+        assert_eq!(counts.file_flushes, 0);
+    }
 }
 
 #[test]

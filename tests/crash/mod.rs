@@ -47,6 +47,20 @@ fn a_kept_push_survives_once_acknowledged() {
     survive(&request.bytes(), keep_packs);
 }
 
+/// With a hook the objects come by way of a quarantine on disk.
+#[test]
+fn pushes_that_a_hook_looks_at_survive_once_acknowledged() {
+    let (first, second) = two_commits();
+    let request = Request::new()
+        .command(&first.id(), &second.id(), "refs/heads/main")
+        .pack(thin_pack(&first, &second));
+    survive(&request.bytes(), with_hook);
+    survive(&request.bytes(), |repository| {
+        with_hook(repository);
+        keep_packs(repository);
+    });
+}
+
 #[test]
 fn a_thin_push_survives_once_acknowledged() {
     let (first, second) = two_commits();
@@ -99,7 +113,11 @@ fn every_fault_of_the_disk_leaves_the_repository_whole() {
         .command(&first.id(), &second.id(), "refs/heads/main")
         .pack(second.pack())
         .bytes();
-    for prepare in [|_: &Path| (), keep_packs] {
+    let kept_with_hook = |repository: &Path| {
+        with_hook(repository);
+        keep_packs(repository);
+    };
+    for prepare in [|_: &Path| (), keep_packs, with_hook, kept_with_hook] {
         for persistent in [false, true] {
             let mut at = 0;
             while fail_at(&request, prepare, at, persistent) {
@@ -269,6 +287,10 @@ fn many_objects_and_directories_survive_once_acknowledged() {
     let request =
         Request::new().command(ZERO, &commit.id(), "refs/tags/x/y/z").pack(pack(&entries));
     survive(&request.bytes(), |_| ());
+}
+
+fn with_hook(repository: &Path) {
+    git::hook(repository, "pre-receive", "exit 0");
 }
 
 fn keep_packs(repository: &Path) {

@@ -97,6 +97,15 @@ pub fn refs(repository: &Path) -> String {
     run(repository, &["for-each-ref", "--format=%(objectname) %(refname)"])
 }
 
+/// Installs a hook that is a shell script.
+pub fn hook(repository: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = repository.join("hooks").join(name);
+    std::fs::create_dir_all(repository.join("hooks")).unwrap();
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// The ids of all objects, sorted.
 pub fn object_ids(repository: &Path) -> String {
     let format = "--batch-check=%(objectname) %(objecttype)";

@@ -923,8 +923,10 @@ mod tests {
         let pack = TestPack::of(&["one", "two"]);
         let world = || {
             let world = World::holding(holds);
-            // So that every attempt but those that are to fail is a change.
-            fs::create_dir(world.home.path().join("objects/b6")).unwrap();
+            if holds {
+                // So that every attempt but those that are to fail is a change.
+                fs::create_dir(world.home.path().join("objects/b6")).unwrap();
+            }
             world
         };
         let clean = world();

@@ -1,7 +1,7 @@
 //! Repositories that were opened before, for servers: most of what opening one reads has not
 //! changed since the last request.
 
-use super::super::disk::Disk;
+use super::super::disk::{Disk, Stat};
 use super::super::environment::Environment;
 use super::super::stamp::Stamp;
 use super::error::RepositoryError;
@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Opens repositories as [`Repository::open_exact`] does, and gives one that it has opened before
-/// if nothing that was looked at then has changed: the git directory, HEAD, every file of git's
-/// configuration, there or not, and the environment. A look costs a `stat` of each.
+/// if nothing that was looked at then has changed: which directory it is and whose, HEAD, every
+/// file of git's configuration, there or not, and the environment. A look costs a `stat` of each.
+/// What lies in the git directory besides may come and go, as with every push.
 ///
 /// What changed so lately that a second change might not show is not kept.
 #[derive(Debug, Default)]
@@ -28,7 +29,24 @@ pub struct RepositoryCache {
 struct Opened {
     repository: Repository,
     variables: Vec<(OsString, OsString)>,
-    watched: Vec<(PathBuf, Option<Stamp>)>,
+    watched: Watched,
+}
+
+/// What opening a repository has looked at.
+#[derive(Debug, PartialEq, Eq)]
+struct Watched {
+    directory: Place,
+    files: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+/// Which directory a path names, and who may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+    created: Option<(i64, i64)>,
+    owner: u32,
+    mode: u32,
 }
 
 /// Repositories that are kept. With more all are forgotten: that costs each one opening, and no
@@ -46,7 +64,7 @@ impl RepositoryCache {
         let variables = variables(environment);
         if let Some(opened) = self.find(git_dir)
             && opened.variables == variables
-            && opened.is_unchanged(disk)
+            && opened.is_unchanged(disk, git_dir)
         {
             return Ok(opened.repository.in_environment(environment));
         }
@@ -72,9 +90,12 @@ impl RepositoryCache {
         // A linked work tree reads more than is watched here.
         let watched = (repository.common_dir() == repository.git_dir())
             .then(|| watch(disk, git_dir, repository))
-            .and_then(Result::ok)
+            .and_then(|watched| watched.ok().flatten())
             .filter(|watched| {
-                watched.iter().all(|(_, stamp)| stamp.is_none_or(|s| s.is_settled_file(begun)))
+                watched
+                    .files
+                    .iter()
+                    .all(|(_, stamp)| stamp.is_none_or(|s| s.is_settled_file(begun)))
             });
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(watched) = watched else {
@@ -85,25 +106,33 @@ impl RepositoryCache {
             opened.clear();
         }
         let repository = repository.clone();
-        opened.insert(git_dir.to_owned(), Arc::new(Opened { repository, variables, watched }));
+        let kept = Opened { repository, variables, watched };
+        opened.insert(git_dir.to_owned(), Arc::new(kept));
     }
 }
 
 impl Opened {
-    fn is_unchanged(&self, disk: &Disk) -> bool {
-        self.watched.iter().all(|(path, stamp)| self::stamp(disk, path).ok() == Some(*stamp))
+    fn is_unchanged(&self, disk: &Disk, git_dir: &Path) -> bool {
+        let Watched { directory, files } = &self.watched;
+        place(disk, git_dir).ok().flatten() == Some(*directory)
+            && files.iter().all(|(path, seen)| stamp(disk, path).ok() == Some(*seen))
     }
 }
 
-/// Everything that opening `repository` by the name of `git_dir` has read.
-fn watch(
-    disk: &Disk,
-    git_dir: &Path,
-    repository: &Repository,
-) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
-    let own = [git_dir.to_owned(), git_dir.join("HEAD")];
+/// Everything that opening `repository` by the name of `git_dir` has read; `None` if that has gone.
+fn watch(disk: &Disk, git_dir: &Path, repository: &Repository) -> io::Result<Option<Watched>> {
+    let Some(directory) = place(disk, git_dir)? else { return Ok(None) };
+    let own = ["HEAD", "commondir"].map(|name| git_dir.join(name));
     let paths = own.into_iter().chain(repository.config().files().iter().cloned());
-    paths.map(|path| stamp(disk, &path).map(|stamp| (path, stamp))).collect()
+    let files = paths.map(|path| stamp(disk, &path).map(|stamp| (path, stamp)));
+    Ok(Some(Watched { directory, files: files.collect::<io::Result<_>>()? }))
+}
+
+fn place(disk: &Disk, git_dir: &Path) -> io::Result<Option<Place>> {
+    Ok(disk.stat(git_dir)?.map(|stat| {
+        let Stat { device, inode, created, owner, mode, .. } = stat;
+        Place { device, inode, created, owner, mode }
+    }))
 }
 
 fn stamp(disk: &Disk, path: &Path) -> io::Result<Option<Stamp>> {
@@ -191,7 +220,24 @@ mod tests {
     #[test]
     fn what_is_young_is_read_each_time() {
         let world = world();
-        world.open().unwrap();
+        let head = world.path().join("HEAD");
+        let repository = world.open().unwrap();
+        let changed = fs::metadata(head).unwrap().modified().unwrap();
+        for (age, is_kept) in [(1, false), (1000, true)] {
+            let begun = changed + Duration::from_millis(age);
+            let variables = variables(&world.environment);
+            world.cache.keep(&world.disk, &world.path(), begun, &repository, variables);
+            assert_eq!(world.cache.find(&world.path()).is_some(), is_kept);
+        }
+    }
+
+    #[test]
+    fn what_comes_and_goes_in_the_directory_is_no_reason_to_read_anything_again() {
+        let world = world();
+        world.keep();
+        fs::write(world.path().join("tmp_ref_x"), "").unwrap();
+        assert_eq!(world.opens().1, 0);
+        fs::write(world.path().join("commondir"), "../elsewhere").unwrap();
         assert!(world.opens().1 > 0);
     }
 

@@ -80,10 +80,13 @@ fn one_new_pack_costs_one_listing_and_one_open() {
 fn a_stamp_younger_than_the_clocks_grain_is_not_trusted() {
     let store = Store::bare();
     put(&store, 0);
+    // However slow the machine, this is not in the past.
+    let soon = FileTimes::new().set_modified(SystemTime::now() + Duration::from_secs(60));
+    File::open(store.packs()).unwrap().set_times(soon).unwrap();
     let cache = store.cache();
     store.snapshot(&cache);
     let (_, done) = store.count(|| store.snapshot(&cache));
-    assert_eq!(done, Done { stats: 2 + 1, listings: 1, opens: 0 });
+    assert_eq!(done, Done { stats: 2, listings: 1, opens: 0 }, "what is known is not looked at");
     store.settle();
     store.snapshot(&cache);
     let (_, done) = store.count(|| store.snapshot(&cache));
