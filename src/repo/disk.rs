@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 /// A cheap handle on the disk; clones share their counters.
@@ -30,6 +30,8 @@ pub(super) struct Shared {
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) leftovers: Leftovers,
     pub(super) directory_flushes: SharedFlushes,
+    /// Those who flush several things at this moment.
+    pub(super) flushing: AtomicUsize,
     unhealthy: AtomicBool,
 }
 

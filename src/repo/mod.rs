@@ -10,6 +10,7 @@ pub mod durable;
 mod durable_file;
 mod environment;
 mod flush_policy;
+mod flush_together;
 mod held_directory;
 mod in_flight;
 mod keep;

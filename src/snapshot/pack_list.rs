@@ -7,7 +7,7 @@ use super::descriptors::Descriptors;
 use super::first_look::{Looked, first_look};
 use super::index_file::{Identity, IndexFile, Unreadable, is_gone};
 use super::layout::IndexError;
-use super::listed_names::Names;
+use super::listed_names::{Names, names_exactly};
 use super::multi_pack_index::{self, MultiPackIndex, stem_of};
 use super::run::{self, PackFile, Run};
 use super::{IndexFault, SnapshotError};
@@ -18,7 +18,6 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -122,31 +121,10 @@ impl PackList {
         Ok((found, is_stale))
     }
 
-    /// Whether a listing names the very indexes of this list, by name and inode, and their packs.
-    ///
-    /// That takes no look at any of them. An index whose bytes were changed where they are is not
-    /// told from what it was; what is read through it shows that, and is reason to look again.
+    /// Whether a listing names the very indexes of this list, and their packs; none is looked at.
     pub(super) fn is_as_listed(&self, listing: &[DirectoryEntry]) -> bool {
-        if self.multi.is_some() || self.indexes.is_empty() {
-            return false;
-        }
-        let (mut packs, mut indexes) = (HashSet::new(), 0);
-        for entry in listing {
-            let name = entry.name.as_bytes();
-            if let Some(stem) = name.strip_suffix(b".pack") {
-                packs.insert(stem);
-            } else if let Some(stem) = name.strip_suffix(b".idx").filter(|_| !is_hidden(name)) {
-                let known = self.indexes.get(OsStr::from_bytes(stem));
-                if known.is_none_or(|listed| listed.file.identity().inode != entry.inode) {
-                    return false;
-                }
-                indexes += 1;
-            } else if name == multi_pack_index::FILE_NAME.as_bytes() {
-                return false;
-            }
-        }
-        indexes == self.indexes.len()
-            && self.indexes.keys().all(|stem| packs.contains(stem.as_bytes()))
+        let inode = |stem: &OsStr| Some(self.indexes.get(stem)?.file.identity().inode);
+        self.multi.is_none() && names_exactly(listing, self.indexes.len(), inode)
     }
 
     /// The list that a new listing gives. Reads the indexes that are not in this one.
@@ -381,11 +359,6 @@ impl PackList {
         }
         Ok((found, read))
     }
-}
-
-/// Whether a name is that of a file being written, as by rsync.
-fn is_hidden(name: &[u8]) -> bool {
-    name.starts_with(b".")
 }
 
 /// What the multi-pack-index goes by among the indexes; no name of a file has a slash.

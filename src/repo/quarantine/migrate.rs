@@ -5,10 +5,11 @@ use super::super::disk::Disk;
 use super::super::durable_file::DurableFile;
 use super::super::flush_policy::Component;
 use super::super::held_directory::{FileIdentity, HeldDirectory};
-use super::super::keep::{KeepGuard, KeepRegistry};
-use super::super::loose::{LooseComparison, LooseError, compare_loose, loose_path};
+use super::super::keep::KeepRegistry;
+use super::super::loose::{LooseComparison, compare_loose, loose_path};
 use super::super::repository::Repository;
 use super::contents::{Contents, PackFile, PackRole, Source};
+use super::outcome::{MigrateError, Migrated, MigratedPack};
 use super::packs::{self, PackComparison};
 use super::received::Received;
 use super::staged::{MadeDirectories, Staged};
@@ -23,82 +24,6 @@ const ATTEMPTS_MAX: u32 = 1000;
 
 /// LIMIT: files that are open at once, written and not flushed yet.
 const UNFLUSHED_MAX: usize = 64;
-
-/// What was migrated. The keep files go when it is dropped, or when they are released.
-#[derive(Debug, Default)]
-pub struct Migrated {
-    /// The loose objects.
-    pub loose: Vec<ObjectId>,
-    /// The packs.
-    pub packs: Vec<MigratedPack>,
-    /// The hold on each pack's keep file, to be released once refs lead to its objects.
-    pub keeps: Vec<KeepGuard>,
-    /// What lay in the quarantine and was neither, for the log: it was removed with it.
-    pub left: Vec<PathBuf>,
-}
-
-/// A pack that was migrated.
-#[derive(Debug)]
-pub struct MigratedPack {
-    /// The `.pack` file, where it is now.
-    pub path: PathBuf,
-    /// The bytes of its index, if they are at hand.
-    pub index: Option<Vec<u8>>,
-}
-
-/// Why objects were not migrated.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrateError {
-    /// What was received is no longer there as it was. Nothing was moved, unless what is missing
-    /// was removed during the migration; nothing refers to what was moved before.
-    #[error(
-        "{} of {received} received files were removed or changed before they were stored, such as '{}'",
-        altered.len(),
-        altered.first().map(|path| path.display().to_string()).unwrap_or_default()
-    )]
-    Altered {
-        /// The files.
-        altered: Vec<PathBuf>,
-        /// How many were received.
-        received: usize,
-    },
-    /// The quarantine was moved away, and something else has its path. Nothing was moved.
-    #[error("'{}' is not the quarantine it was", path.display())]
-    Replaced {
-        /// The path.
-        path: PathBuf,
-    },
-    /// A sound object of that id is there, with other content.
-    #[error("object {id} is there with other content")]
-    LooseCollision {
-        /// The id.
-        id: ObjectId,
-    },
-    /// A sound pack of that name is there, with other content.
-    #[error("pack '{}' is there with other content", path.display())]
-    PackCollision {
-        /// The pack.
-        path: PathBuf,
-    },
-    /// An object of the quarantine cannot be compared with the one that is there.
-    #[error("cannot compare object {id} with the one that is there")]
-    Compare {
-        /// The id.
-        id: ObjectId,
-        /// Why not.
-        #[source]
-        source: LooseError,
-    },
-    /// The disk.
-    #[error("cannot migrate objects to '{}'", path.display())]
-    Disk {
-        /// The repository's directory of objects.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// The directory of a quarantine.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +128,7 @@ impl Migration<'_> {
             let fan_out = path.parent().unwrap_or(self.repository.objects_dir());
             let component = Component::LooseObject;
             let file = self.written(source, fan_out, "tmp_obj_", component)?;
-            flush_in_groups(&mut unflushed, file, component)?;
+            flush_in_groups(self.disk, &mut unflushed, file, component)?;
         }
         let mut packs = std::mem::take(&mut self.contents.packs);
         for PackFile { role, name, source } in &mut packs {
@@ -212,10 +137,10 @@ impl Migration<'_> {
             }
             let (directory, component) = (self.pack_directory(), role.component());
             let file = self.written(source, &directory, role.temporary_prefix(), component)?;
-            flush_in_groups(&mut unflushed, file, component)?;
+            flush_in_groups(self.disk, &mut unflushed, file, component)?;
         }
         (self.contents.loose, self.contents.packs) = (loose, packs);
-        flush(unflushed)
+        flush(self.disk, &unflushed)
     }
 
     /// The file of a source, open, if it is to be flushed. Bytes in memory are written.
@@ -286,16 +211,24 @@ impl Migration<'_> {
         if fan_outs.is_empty() {
             return Ok(());
         }
-        let on_disk = |source| MigrateError::Disk { path: objects_dir.to_owned(), source };
-        for fan_out in &fan_outs {
-            match self.disk.flush_directory(fan_out, Component::LooseObject) {
-                // A gc has packed what was in it and taken it away since.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                flushed => flushed.map_err(on_disk)?,
-            }
+        if !self.disk.policy().flushes_directories_of(Component::LooseObject) {
+            return Ok(());
         }
-        // Whoever made the fan-out directories: another's may not be durable yet.
-        self.disk.flush_directory(objects_dir, Component::LooseObject).map_err(on_disk)
+        // And the one that names them, whoever made them: another's may not be durable yet.
+        let directories: Vec<PathBuf> =
+            fan_outs.into_iter().chain([objects_dir.to_owned()]).collect();
+        let flushed = self.disk.flush_together(&directories, |directory| {
+            match self.disk.flush_directory(directory, Component::LooseObject) {
+                // A gc has packed what was in a fan-out directory and taken it away since.
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound && directory != objects_dir =>
+                {
+                    Ok(())
+                }
+                flushed => flushed,
+            }
+        });
+        flushed.map_err(|source| MigrateError::Disk { path: objects_dir.to_owned(), source })
     }
 
     fn name_packs(
@@ -417,21 +350,29 @@ impl Migration<'_> {
 
 /// Adds a file to those that are written and not flushed; flushes all when they are many.
 fn flush_in_groups(
+    disk: &Disk,
     unflushed: &mut Vec<(DurableFile, Component)>,
     file: Option<DurableFile>,
     component: Component,
 ) -> io::Result<()> {
     unflushed.extend(file.map(|file| (file, component)));
-    if unflushed.len() >= UNFLUSHED_MAX { flush(std::mem::take(unflushed)) } else { Ok(()) }
+    if unflushed.len() < UNFLUSHED_MAX {
+        return Ok(());
+    }
+    flush(disk, &std::mem::take(unflushed))
 }
 
-/// Makes the bytes of files durable and closes them.
-fn flush(files: Vec<(DurableFile, Component)>) -> io::Result<()> {
-    files.into_iter().try_for_each(|(file, component)| file.flush_as(component))
+/// Makes the bytes of files durable.
+fn flush(disk: &Disk, files: &[(DurableFile, Component)]) -> io::Result<()> {
+    if !files.iter().any(|(_, component)| disk.policy().flushes(*component)) {
+        return Ok(());
+    }
+    disk.flush_together(files, |(file, component)| file.flush_as(*component))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::keep::KeepGuard;
     use super::super::{OWN_PREFIX, Quarantine};
     use super::*;
     use crate::model::ObjectKind;
