@@ -6,6 +6,7 @@
 
 use super::disk::{Disk, Stat};
 use super::durable_file::DurableFile;
+use super::flush_policy::Component;
 use super::in_flight::{InFlight, InFlightGuard};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -86,6 +87,8 @@ impl KeepRegistry {
     /// recovery removes it.
     pub fn with_template(disk: &Disk, in_flight: InFlight, state_dir: &Path) -> io::Result<Self> {
         let file = new_keep(disk, state_dir, TEMPLATE_PREFIX)?;
+        // Once for all: what a keep file says shall be readable after a power loss.
+        file.flush_as(Component::PackMetadata)?;
         let (path, identity) = (file.path().to_owned(), file.stat()?);
         let note = in_flight.note(&path, &identity)?;
         let template = Some(Template { disk: disk.clone(), path, identity, note });
@@ -103,8 +106,8 @@ impl KeepRegistry {
 
     /// Makes a keep file, unless there is one of that name already.
     ///
-    /// It is not flushed: it guards against a repack beside us, and after a power loss there is
-    /// none.
+    /// It is not flushed for the push: it guards against a repack beside us, and after a power loss
+    /// there is none.
     pub fn hold_new(&self, disk: &Disk, to: &Path) -> io::Result<KeepGuard> {
         self.hold_with(disk, to, || self.0.make(disk, to))
     }

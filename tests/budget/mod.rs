@@ -98,7 +98,7 @@ fn a_warm_push_costs_the_same_with_one_pack_and_with_a_thousand() {
         ..few
     };
     assert_eq!(few, expected);
-    assert!(few.opens <= 10, "{few:?}");
+    assert!(few.opens <= 14, "{few:?}");
     println!("a warm kept push: {few:?}");
 }
 

@@ -13,7 +13,6 @@ use super::outcome::{MigrateError, Migrated, MigratedPack};
 use super::packs::{self, PackComparison};
 use super::received::Received;
 use super::staged::{MadeDirectories, Staged};
-use crate::model::ObjectId;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
@@ -375,7 +374,7 @@ mod tests {
     use super::super::super::keep::KeepGuard;
     use super::super::{OWN_PREFIX, Quarantine};
     use super::*;
-    use crate::model::ObjectKind;
+    use crate::model::{ObjectId, ObjectKind};
     use crate::repo::testing::{TestPack, TestRepository};
     use crate::repo::{
         FlushPolicy, LooseWriter, NewContent, NewFile, Operation, Recorder, SharedPermissions,
