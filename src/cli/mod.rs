@@ -34,6 +34,8 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Prints the limits on pushes with their defaults, as docs/LIMITS.md has them.
+    Limits,
     Load(Box<Load>),
     ReceivePack(ReceivePack),
     Serve(Box<Serve>),
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Ok(CommandLine { command: Command::ReceivePack(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Serve(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Load(command) }) => command.run(),
+        Ok(CommandLine { command: Command::Limits }) => limits::print(),
         Err(error) => {
             drop(error.print());
             match error.kind() {

@@ -4,6 +4,7 @@ use super::source::{ObjectSource, SMALL_BYTES, SourceError};
 use crate::links::holds_all_links;
 use crate::model::{ObjectId, ObjectKind};
 use crate::snapshot::{ObjectSnapshot, SnapshotError};
+use std::ops::ControlFlow;
 
 /// A miss looks again at the directories before it is final, whatever clone this is: a repack
 /// may have moved what the push builds on, and a verdict of "missing" must not come from that.
@@ -39,6 +40,8 @@ fn read_large(
         let streamed = snapshot.stream(id, bytes_max, &mut |piece| {
             let room = SMALL_BYTES.saturating_sub(beginning.len());
             beginning.extend_from_slice(piece.get(..room).unwrap_or(piece));
+            // To its end, which shows whether it is damaged.
+            ControlFlow::Continue(())
         })?;
         match streamed {
             Some((kind, size)) if size <= SMALL_BYTES as u64 || holds_all_links(&beginning) => {

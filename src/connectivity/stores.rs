@@ -79,7 +79,7 @@ impl<'a> Stores<'a> {
         Ok(found.map(|(kind, bytes)| (kind, Bytes { bytes, _share: share })))
     }
 
-    fn wait_for_memory(&self) -> Result<Share<'a>, ConnectivityError> {
+    fn wait_for_memory(&self) -> Result<Share<&'a ByteBudget>, ConnectivityError> {
         let mut share = self.memory.share();
         let wanted = self.bytes_max.value.min(self.memory.limit().value);
         while share.grow_to(wanted, CANCEL_LOOK).is_err() {
@@ -119,7 +119,7 @@ pub(super) type Data<'a> = (ObjectKind, Bytes<'a>);
 #[derive(Debug, Default)]
 pub(super) struct Bytes<'a> {
     bytes: Vec<u8>,
-    _share: Option<Share<'a>>,
+    _share: Option<Share<&'a ByteBudget>>,
 }
 
 impl Deref for Bytes<'_> {

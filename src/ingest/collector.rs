@@ -20,6 +20,8 @@ pub(super) struct Collector {
     parents: Limit,
     /// `entry_name_bytes_max`.
     name_bytes: Limit,
+    /// `tree_entries_max`.
+    entries: Limit,
 }
 
 /// What became of an entry of a tree.
@@ -42,6 +44,7 @@ impl Collector {
             names: limit("named_objects_max", limits.named_objects_max, "objects"),
             parents: limit("commit_parents_max", limits.commit_parents_max, "parents"),
             name_bytes: limit("entry_name_bytes_max", limits.entry_name_bytes_max, "bytes"),
+            entries: limit("tree_entries_max", limits.tree_entries_max, "entries"),
         }
     }
 
@@ -58,6 +61,11 @@ impl Collector {
             self.objects.absorb(other.objects);
         }
         self.check_names()
+    }
+
+    /// Memory that what was collected takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.objects.memory_bytes()
     }
 
     pub(super) fn into_objects(self) -> NewObjects {
@@ -91,7 +99,8 @@ impl Collector {
             ObjectKind::Blob => return Ok(()),
             ObjectKind::Commit => self.note_commit(id, content)?,
             ObjectKind::Tree => {
-                for entry in links::tree(content, self.hash) {
+                for (entry, number) in links::tree(content, self.hash).zip(1..) {
+                    self.check_entries(id, number)?;
                     if self.note_entry(&entry) == Noted::NameTooLong {
                         return Err(self.name_too_long(id));
                     }
@@ -150,10 +159,12 @@ impl Collector {
                     Noted::NameTooLong => return Err(self.name_too_long(id)),
                 }
                 starts.push(at);
+                self.check_entries(id, starts.entries())?;
                 at = content.len() - entries.rest().len();
             }
             region = end;
         }
+        self.check_entries(id, starts.entries())?;
         self.check_names()?;
         Ok(Some(starts.finish(content.len())))
     }
@@ -184,6 +195,20 @@ impl Collector {
     /// The error that the name of an entry is too long.
     pub(super) fn name_too_long(&self, id: &ObjectId) -> IngestError {
         IngestError::NameTooLong { id: *id, limit: self.name_bytes }
+    }
+
+    /// Whether a tree may not have so many entries.
+    pub(super) fn has_too_many(&self, entries: u64) -> bool {
+        entries > self.entries.value
+    }
+
+    /// An error if a tree may not have so many entries.
+    pub(super) fn check_entries(&self, id: &ObjectId, entries: u64) -> Result<(), IngestError> {
+        let limit = self.entries;
+        if self.has_too_many(entries) {
+            return Err(IngestError::TooManyTreeEntries { id: *id, limit });
+        }
+        Ok(())
     }
 
     /// The length of a beginning of a commit that shows whether it has too many parents.

@@ -6,23 +6,29 @@
 
 use super::content::Content;
 use super::error::IngestError;
-use super::existing::{ExistingObject, ExistingObjects};
+use super::existing::ExistingObject;
+use super::existing_reader::{ExistingReader, Piece};
 use super::object_hash::ObjectHasher;
 use crate::model::{HashKind, ObjectId, ObjectKind};
+use std::ops::ControlFlow;
 
 /// Compares new objects with existing ones.
 #[derive(Clone, Copy)]
 pub(super) struct CollisionCheck<'a> {
-    pub(super) existing: &'a dyn ExistingObjects,
+    pub(super) existing: ExistingReader<'a>,
     pub(super) hash: HashKind,
-    /// What an existing object may take in memory that is not held whole.
-    pub(super) existing_bytes_max: u64,
 }
+
+/// A larger one is compared piece by piece.
+const READ_BYTES_MAX: usize = 1 << 20;
 
 impl CollisionCheck<'_> {
     /// Whether there is an object of this id to compare with.
     pub(super) fn is_due(&self, id: &ObjectId) -> Result<bool, IngestError> {
-        self.existing.contains(id).map_err(|source| IngestError::Existing { id: *id, source })
+        self.existing
+            .objects
+            .contains(id)
+            .map_err(|source| IngestError::Existing { id: *id, source })
     }
 
     /// Looks for an existing object of this id and compares it with a new one.
@@ -36,9 +42,12 @@ impl CollisionCheck<'_> {
             return Ok(());
         }
         // Most often it is the same; then one read settles it.
-        match self.existing.read(id, self.existing_bytes_max) {
-            Ok(Some((theirs, bytes))) if theirs == kind && bytes == content => return Ok(()),
-            _ => {}
+        if content.len() <= READ_BYTES_MAX
+            && let Ok(Some((theirs, bytes))) = self.existing.read(id)?
+            && theirs == kind
+            && bytes == content
+        {
+            return Ok(());
         }
         self.compare(id, kind, content.len() as u64, |offset, theirs| {
             let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -76,34 +85,46 @@ impl CollisionCheck<'_> {
     ) -> Result<(), IngestError> {
         let mut offset = 0;
         let mut same = Ok(true);
-        let found = self.existing.stream(id, self.existing_bytes_max, &mut |theirs| {
+        let found = self.existing.stream(id, |piece| {
+            let Piece::Bytes(theirs) = piece else {
+                (offset, same) = (0, Ok(true));
+                return ControlFlow::Continue(());
+            };
+            let end = offset + theirs.len() as u64;
+            same = if end > size { Ok(false) } else { is_ours(offset, theirs) };
+            offset = end;
+            // The first difference says it all.
             if matches!(same, Ok(true)) {
-                let end = offset + theirs.len() as u64;
-                same = if end > size { Ok(false) } else { is_ours(offset, theirs) };
-                offset = end;
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
-        });
+        })?;
         let Ok(Some(theirs)) = found else { return Ok(()) };
         let is_same = same? && theirs == ExistingObject { kind, size } && offset == size;
-        if is_same || !self.is_intact(id) {
+        if is_same || !self.is_intact(id)? {
             return Ok(());
         }
         Err(IngestError::Collision { id: *id })
     }
 
     /// Whether the existing object has the content of its name.
-    fn is_intact(&self, id: &ObjectId) -> bool {
-        let Ok(Some(ExistingObject { kind, size })) = self.existing.find(id, false) else {
-            return false;
-        };
-        let mut hasher = ObjectHasher::new(self.hash, kind, size);
-        let found =
-            self.existing.stream(id, self.existing_bytes_max, &mut |piece| hasher.update(piece));
-        match hasher.finish() {
+    fn is_intact(&self, id: &ObjectId) -> Result<bool, IngestError> {
+        let Ok(Some(info)) = self.existing.objects.find(id, false) else { return Ok(false) };
+        let begin = || ObjectHasher::new(self.hash, info.kind, info.size);
+        let mut hasher = begin();
+        let found = self.existing.stream(id, |piece| {
+            match piece {
+                Piece::Start => hasher = begin(),
+                Piece::Bytes(bytes) => hasher.update(bytes),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(match hasher.finish() {
             Ok(actual) => matches!(found, Ok(Some(_))) && actual == *id,
             // Made to collide: then the id says nothing, and to refuse is right.
             Err(_) => true,
-        }
+        })
     }
 }
 
@@ -111,7 +132,10 @@ impl CollisionCheck<'_> {
 mod tests {
     use super::*;
     use crate::ingest::error::StoreError;
+    use crate::ingest::existing::ExistingObjects;
     use crate::ingest::object_hash::object_id;
+    use crate::ingest::testing::memory;
+    use crate::model::Limits;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Gives one content to whoever asks first and another one after that: as near to a collision
@@ -137,10 +161,10 @@ mod tests {
             &self,
             _: &ObjectId,
             _: u64,
-            sink: &mut dyn FnMut(&[u8]),
+            sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
         ) -> Result<Option<ExistingObject>, StoreError> {
             let (kind, content) = self.faces[self.asked.fetch_add(1, Ordering::Relaxed)];
-            content.chunks(3).for_each(sink);
+            let _ = content.chunks(3).try_for_each(sink);
             Ok(Some(ExistingObject { kind, size: content.len() as u64 }))
         }
         fn compressed(
@@ -160,10 +184,10 @@ mod tests {
         [false, true].map(|streamed| {
             let faces = [(kind, theirs), (ObjectKind::Blob, OURS)];
             let existing = TwoFaced { faces, asked: AtomicUsize::new(0) };
+            let memory = memory(&Limits::default());
             let check = CollisionCheck {
-                existing: &existing,
+                existing: ExistingReader { objects: &existing, bytes_max: 1000, memory: &memory },
                 hash: HashKind::Sha1,
-                existing_bytes_max: 1000,
             };
             if streamed {
                 check.compare_content(&id, ObjectKind::Blob, &Content::Memory(OURS.to_vec()))

@@ -3,6 +3,8 @@
 use super::collision::CollisionCheck;
 use super::error::IngestError;
 use super::existing::ExistingObjects;
+use super::existing_reader::ExistingReader;
+use super::memory::PushMemory;
 use super::options::{Destination, IngestOptions};
 use crate::model::{CancelToken, ObjectKind};
 
@@ -13,6 +15,7 @@ pub(super) struct Context<'a> {
     pub(super) destination: &'a Destination,
     pub(super) options: &'a IngestOptions,
     pub(super) cancel: &'a CancelToken,
+    pub(super) memory: &'a PushMemory,
 }
 
 impl<'a> Context<'a> {
@@ -32,19 +35,16 @@ impl<'a> Context<'a> {
 
     /// Compares new objects with existing ones.
     pub(super) fn collision_check(&self) -> CollisionCheck<'a> {
-        CollisionCheck {
-            existing: self.existing,
-            hash: self.options.hash,
-            existing_bytes_max: self.existing_bytes_max(),
-        }
+        CollisionCheck { hash: self.options.hash, existing: self.existing() }
     }
 
-    /// What an existing object may have that has to be made in memory because it is nowhere held
-    /// whole: git makes no delta of a larger one.
-    pub(super) fn existing_bytes_max(&self) -> u64 {
-        self.options.limits.big_file_bytes.max(EXISTING_BYTES_MAX)
+    /// The existing objects, read with care for memory.
+    pub(super) fn existing(&self) -> ExistingReader<'a> {
+        let bytes_max = self.options.limits.big_file_bytes.max(EXISTING_BYTES_MAX);
+        ExistingReader { objects: self.existing, bytes_max, memory: self.memory }
     }
 }
 
-/// The default of `core.bigFileThreshold`.
+/// What an existing object may have that has to be made in memory because it is nowhere held
+/// whole: git makes no delta of a larger one (`core.bigFileThreshold`).
 const EXISTING_BYTES_MAX: u64 = 512 << 20;

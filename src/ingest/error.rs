@@ -78,7 +78,7 @@ pub enum IngestError {
         limit: Limit,
     },
     /// The pack announces more objects than allowed.
-    #[error("pack announces {count} objects, more than the {limit}")]
+    #[error("pack announces {count} objects, more than the {limit}: push the history in parts")]
     TooManyObjects {
         /// What it announces.
         count: u32,
@@ -86,7 +86,10 @@ pub enum IngestError {
         limit: Limit,
     },
     /// An object, or a delta, is larger than allowed.
-    #[error("pack has an object of {size} bytes, more than the {limit}")]
+    #[error(
+        "pack has an object of {size} bytes, more than the {limit}: keep large files outside of \
+         the repository"
+    )]
     ObjectTooLarge {
         /// Its size.
         size: u64,
@@ -119,25 +122,53 @@ pub enum IngestError {
         /// The limit.
         limit: Limit,
     },
+    /// A tree has more entries than allowed.
+    #[error("tree {id} has more entries than the {limit}: split the directory into smaller ones")]
+    TooManyTreeEntries {
+        /// The tree.
+        id: ObjectId,
+        /// The limit.
+        limit: Limit,
+    },
+    /// All objects together are larger than a pack of this size may make them, or making them
+    /// takes more work than that.
+    #[error(
+        "the objects of the pack have {expanded_bytes} bytes, and it has {pack_bytes}: more than \
+         the {limit}: push in smaller steps, or ask for a larger one"
+    )]
+    ExpandsTooFar {
+        /// Bytes of the objects, or of those that had to be made again.
+        expanded_bytes: u64,
+        /// Bytes of the pack.
+        pack_bytes: u64,
+        /// `expansion_ratio_max`.
+        limit: Limit,
+    },
     /// All objects together are larger than allowed, or making them takes more work than that.
-    #[error("the objects of the pack inflate to more than the {limit}")]
+    #[error("the objects of the pack inflate to more than the {limit}: push the history in parts")]
     InflatedTooLarge {
         /// The limit.
         limit: Limit,
     },
     /// A delta is too far from its whole base.
-    #[error("pack has a delta chain longer than the {limit}")]
+    #[error("pack has a delta chain longer than the {limit}: repack with a smaller --depth")]
     DeltaTooDeep {
         /// The limit.
         limit: Limit,
     },
     /// The objects name more ids than allowed.
-    #[error("the objects of the pack name more ids than the {limit}")]
+    #[error("the objects of the pack name more ids than the {limit}: push the history in parts")]
     TooManyNames {
         /// The limit.
         limit: Limit,
     },
 
+    /// Other pushes have had all memory for too long.
+    #[error("other pushes have taken all of the {limit} for too long: push again later")]
+    NoMemory {
+        /// `push_memory_bytes_max`.
+        limit: Limit,
+    },
     /// Somebody asked the push to stop.
     #[error("the push was cancelled")]
     Cancelled,
@@ -203,6 +234,9 @@ impl IngestError {
             | Self::MetadataTooLarge { .. }
             | Self::TooManyParents { .. }
             | Self::NameTooLong { .. }
+            | Self::TooManyTreeEntries { .. }
+            | Self::ExpandsTooFar { .. }
+            | Self::NoMemory { .. }
             | Self::InflatedTooLarge { .. }
             | Self::DeltaTooDeep { .. }
             | Self::TooManyNames { .. } => Blame::Limit,
@@ -221,6 +255,9 @@ impl IngestError {
             | Self::MetadataTooLarge { limit, .. }
             | Self::TooManyParents { limit, .. }
             | Self::NameTooLong { limit, .. }
+            | Self::TooManyTreeEntries { limit, .. }
+            | Self::ExpandsTooFar { limit, .. }
+            | Self::NoMemory { limit }
             | Self::InflatedTooLarge { limit }
             | Self::DeltaTooDeep { limit }
             | Self::TooManyNames { limit } => Some(*limit),

@@ -2,6 +2,7 @@
 
 use super::error::StoreError;
 use crate::model::{ObjectId, ObjectKind};
+use std::ops::ControlFlow;
 
 /// The objects that the repository had when the push began.
 ///
@@ -22,14 +23,14 @@ pub trait ExistingObjects: Sync {
         bytes_max: u64,
     ) -> Result<Option<(ObjectKind, Vec<u8>)>, StoreError>;
 
-    /// Hands the content of an object to `sink` piece by piece, in bounded memory where it is held
+    /// Hands the content of an object to `sink` piece by piece until that has had enough, in bounded memory where it is held
     /// whole, else in memory if that takes no more than `bytes_max`. `None` if it is there no
     /// longer. With an error, part of the content may have been handed out.
     fn stream(
         &self,
         id: &ObjectId,
         bytes_max: u64,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Option<ExistingObject>, StoreError>;
 
     /// The zlib stream of an object, if a pack holds it whole and the stream has no more than

@@ -4,6 +4,7 @@ use super::error::StoreError;
 use super::existing::{ExistingObject, ExistingObjects};
 use crate::model::{ObjectId, ObjectKind};
 use crate::snapshot::ObjectSnapshot;
+use std::ops::ControlFlow;
 
 /// Contents are read through a refreshing clone: what was found and has moved since is looked for
 /// where it is now.
@@ -31,7 +32,7 @@ impl ExistingObjects for ObjectSnapshot {
         &self,
         id: &ObjectId,
         bytes_max: u64,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Option<ExistingObject>, StoreError> {
         let found = ObjectSnapshot::stream(&self.refreshing(), id, bytes_max, sink)?;
         Ok(found.map(|(kind, size)| ExistingObject { kind, size }))

@@ -7,9 +7,11 @@
 //!   inflates to: what is too large for its share is made piece by piece, with its base in a
 //!   temporary file. Beyond that, memory is less than a hundred bytes per entry, and what
 //!   [`NewObjects`] takes, of which `objects_max` and `named_objects_max` are the bounds.
+//! - All of it comes out of `push_memory_bytes_max`, which all pushes of the server share, but for
+//!   a few MiB each and for the tables of one push at a time.
 //! - Every split of the input gives the same result or the same error.
 //! - Chains of deltas are followed without recursion, and work that is done again because memory
-//!   was short is bounded by `inflated_bytes_max` for each thread.
+//!   was short is bounded as the size of all objects is, for each thread.
 //! - An error of the disk is never taken for a fault of the pack.
 //!
 //! What it does not do: judge whether the objects are complete (connectivity) or well made
@@ -19,10 +21,10 @@
 //! |---|---|
 //! | `run` | the order of the parts |
 //! | `options`, `outcome`, `error` | what goes in and what comes out |
-//! | `existing`, `from_snapshot` | what is asked of the objects that are there already |
+//! | `existing`, `existing_reader`, `from_snapshot` | what is asked of the objects that are there already |
 //! | `receive`, `visitor`, `spool`, `kept_deltas` | pass one |
 //! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
-//! | `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
+//! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
 //! | `loose`, `thin`, `pack_body`, `store` | what is left for the quarantine |
 //!
@@ -37,10 +39,12 @@ mod delta_stream;
 mod entry_reader;
 mod error;
 mod existing;
+mod existing_reader;
 mod from_snapshot;
 mod kept_deltas;
 mod loose;
 mod maker;
+mod memory;
 mod memory_plan;
 mod object_hash;
 mod options;

@@ -1,9 +1,10 @@
 //! What ingest tells when a pack is in.
 
 use crate::links::NewObjects;
-use crate::model::ObjectId;
+use crate::model::{ByteBudget, ObjectId, Share};
 use crate::repo::NewFile;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A pack that was taken in.
@@ -27,6 +28,8 @@ pub struct Ingested {
     /// The most bytes of object contents and deltas that were in memory at once, an upper bound;
     /// kept to `base_cache_bytes_max`.
     pub content_bytes_peak: u64,
+    /// The memory that the objects take, of what all pushes share.
+    pub memory: Share<Arc<ByteBudget>>,
     /// Where the time went.
     pub timings: Timings,
 }

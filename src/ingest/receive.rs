@@ -5,7 +5,7 @@ use super::error::IngestError;
 use super::options::Surplus;
 use super::spool::Spool;
 use super::visitor::{Arrivals, Arrived};
-use crate::model::Limit;
+use crate::model::{Limit, Limits};
 use crate::pack::inflate::Sirocco;
 use crate::pack::parser::{PackEnd, PackParser};
 use std::io::{self, Read};
@@ -25,6 +25,21 @@ impl Received<'_> {
     /// Where the trailer begins.
     pub(super) fn body_end(&self) -> u64 {
         self.end.bytes.saturating_sub(self.end.checksum.as_slice().len() as u64)
+    }
+
+    /// An error if objects that come from this pack may not have so many bytes together.
+    pub(super) fn check_expansion(&self, bytes: u64, limits: &Limits) -> Result<(), IngestError> {
+        let pack_bytes = self.end.bytes;
+        let value = limits.inflated_bytes_max;
+        if bytes > value {
+            let limit = Limit { name: "inflated_bytes_max", value, unit: "bytes" };
+            return Err(IngestError::InflatedTooLarge { limit });
+        }
+        if bytes > limits.expanded_bytes_max(pack_bytes) {
+            let limit = limits.expansion_ratio();
+            return Err(IngestError::ExpandsTooFar { expanded_bytes: bytes, pack_bytes, limit });
+        }
+        Ok(())
     }
 }
 
@@ -60,7 +75,7 @@ pub(super) fn receive<'d>(
     }
     let end = parser.finish()?;
     spool.settle()?;
-    Ok(Received { spool, end, arrived: arrivals.finish() })
+    Ok(Received { spool, end, arrived: arrivals.finish()? })
 }
 
 /// What one read brings; 0 at the end of the input.

@@ -39,8 +39,6 @@ pub(super) struct Shared<'a> {
     pub(super) loose: Option<&'a LooseObjects<'a>>,
     /// `delta_depth_max`.
     pub(super) depth: Limit,
-    /// `inflated_bytes_max`.
-    pub(super) inflated: Limit,
     received: &'a Received<'a>,
     /// Existing objects that may be bases.
     candidates: &'a [ObjectId],
@@ -121,8 +119,6 @@ fn round(
 ) -> Result<Vec<Found>, IngestError> {
     let limits = &context.options.limits;
     let depth = Limit { name: "delta_depth_max", value: limits.delta_depth_max, unit: "deltas" };
-    let inflated =
-        Limit { name: "inflated_bytes_max", value: limits.inflated_bytes_max, unit: "bytes" };
     let empty = received.arrived.collector.sibling();
     // The first thread goes on collecting where pass one has stopped: one thread alone merges
     // nothing.
@@ -135,7 +131,6 @@ fn round(
         plan: received.arrived.plan,
         loose,
         depth,
-        inflated,
         received,
         candidates,
         stop: AtomicBool::new(false),
@@ -267,6 +262,11 @@ fn for_each_unclaimed(
 }
 
 impl<'a> Shared<'a> {
+    /// An error if so many bytes are more than the objects of the pack may have.
+    pub(super) fn check_expansion(&self, bytes: u64) -> Result<(), IngestError> {
+        self.received.check_expansion(bytes, &self.context.options.limits)
+    }
+
     /// Makes contents from the pack.
     pub(super) fn maker(&self) -> Maker<'a> {
         let Received { spool, arrived, .. } = self.received;

@@ -6,14 +6,17 @@ use super::error::IngestError;
 use super::existing::ExistingObjects;
 use super::loose::LooseObjects;
 use super::maker::Maker;
+use super::memory::PushMemory;
+use super::memory_plan::MemoryPlan;
 use super::options::{Destination, IngestOptions};
 use super::outcome::{Ingested, Stored, Timings};
 use super::receive::{Received, receive};
 use super::resolve::{Resolution, resolve};
 use super::store::store;
 use super::thin::complete;
-use crate::model::CancelToken;
+use crate::model::{ByteBudget, CancelToken, Share};
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Takes a pack from `input` into a quarantine. If it is small nothing is written: its files are
@@ -25,6 +28,8 @@ use std::time::Instant;
 /// detection of collision attacks, and compared with an existing one of its id; none is left out
 /// because it exists. An empty pack leaves nothing.
 ///
+/// What it takes of the memory that pushes share it takes into `share`.
+///
 /// Nothing is flushed. With an error, whatever was written is left for the owner of the quarantine
 /// to remove with it.
 pub fn ingest(
@@ -33,11 +38,15 @@ pub fn ingest(
     destination: &Destination,
     options: &IngestOptions,
     cancel: &CancelToken,
+    share: Share<Arc<ByteBudget>>,
 ) -> Result<Ingested, IngestError> {
-    let context = Context { existing, destination, options, cancel };
+    let memory = PushMemory::new(share, &options.limits, cancel);
+    let context = Context { existing, destination, options, cancel, memory: &memory };
     let started = Instant::now();
     let mut received = receive(input, context)?;
     let has_come = Instant::now();
+    received.check_expansion(received.arrived.inflated_bytes, &options.limits)?;
+    plan(&mut received, context);
     compare_streamed(&received, context)?;
     let is_empty = received.end.entries == 0;
     let in_memory = received.spool.is_in_memory()
@@ -67,17 +76,19 @@ pub fn ingest(
         let (pack, files) = store(body, &arrived.table, checksum, appended, context)?;
         (Stored::Pack(pack), files)
     };
+    let kept_bytes = arrived.kept.bytes() as u64;
     let in_memory = arrived.largest_bytes.min(arrived.plan.object_bytes_max as u64);
+    let objects = arrived.collector.into_objects();
     Ok(Ingested {
         stored,
         files,
-        objects: arrived.collector.into_objects(),
+        memory: memory.into_share(objects.memory_bytes()),
+        objects,
         object_count: end.entries,
         received_bytes: end.bytes,
         inflated_bytes: arrived.inflated_bytes,
         received_pack_checksum: end.checksum,
-        content_bytes_peak: arrived.kept.bytes() as u64
-            + in_memory.max(resolution.bytes_peak as u64),
+        content_bytes_peak: kept_bytes + in_memory.max(resolution.bytes_peak as u64),
         timings: Timings {
             receive: has_come - started,
             resolve: is_resolved - has_come,
@@ -86,12 +97,28 @@ pub fn ingest(
     })
 }
 
+/// Shares out what memory there is for resolving the pack.
+fn plan(received: &mut Received<'_>, context: Context<'_>) {
+    let Received { arrived, end, .. } = received;
+    let (options, kept) = (context.options, arrived.kept.bytes() as u64);
+    let useful = MemoryPlan::useful_bytes(arrived.inflated_bytes, options.threads, end.entries);
+    context.memory.keep_contents(kept);
+    let granted = context.memory.contents_up_to(kept.saturating_add(useful));
+    let (rest, big) = (granted.saturating_sub(kept), options.limits.big_file_bytes);
+    arrived.plan = MemoryPlan::new(rest, big, options.threads, end.entries).for_all_of(
+        arrived.inflated_bytes,
+        rest,
+        big,
+    );
+}
+
 /// Whether the objects of a pack are few and small enough to become loose.
 ///
 /// What an object takes is known before it is made: whole ones and deltas tell their size.
 fn becomes_loose(received: &Received<'_>, options: &IngestOptions) -> bool {
     let Received { end, arrived, .. } = received;
     !options.unpack_limit.keeps(end.entries.into())
+        && u64::from(end.entries) < options.limits.unpack_objects_max
         && arrived.inflated_bytes <= options.limits.unpack_bytes_max
         && arrived.plan.fits(arrived.largest_bytes)
 }

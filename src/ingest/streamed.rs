@@ -14,6 +14,8 @@ pub(super) struct StreamedObject {
     hash: HashKind,
     hasher: ObjectHasher,
     links: Links,
+    /// Entries of a tree so far.
+    entries: u64,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ enum Links {
     Malformed,
     /// A name in a tree is longer than allowed.
     NameTooLong,
+    /// A tree has more entries than allowed.
+    TooManyEntries(u64),
 }
 
 /// A longer entry of a streamed tree is taken for malformed, and so is a tag with longer links:
@@ -44,7 +48,7 @@ impl StreamedObject {
                 Links::Beginning { bytes: Vec::new(), cut: false }
             }
         };
-        Self { kind, hash, hasher: ObjectHasher::new(hash, kind, size), links }
+        Self { kind, hash, hasher: ObjectHasher::new(hash, kind, size), links, entries: 0 }
     }
 
     /// Takes the next piece, and notes the links in it.
@@ -55,7 +59,7 @@ impl StreamedObject {
     ) -> Result<(), IngestError> {
         self.hasher.update(piece);
         match &mut self.links {
-            Links::None | Links::Malformed | Links::NameTooLong => {}
+            Links::None | Links::Malformed | Links::NameTooLong | Links::TooManyEntries(_) => {}
             Links::Beginning { bytes, cut } => {
                 let room = LINK_BYTES_MAX.max(collector.parents_bytes_max()) - bytes.len();
                 bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
@@ -64,8 +68,13 @@ impl StreamedObject {
             Links::Entries(carry) => {
                 for part in piece.chunks(LINK_BYTES_MAX) {
                     carry.extend_from_slice(part);
-                    let (consumed, noted) = note_entries(carry, self.hash, collector)?;
+                    let (consumed, noted) =
+                        note_entries(carry, self.hash, &mut self.entries, collector)?;
                     carry.drain(..consumed);
+                    if collector.has_too_many(self.entries) {
+                        self.links = Links::TooManyEntries(self.entries);
+                        break;
+                    }
                     if noted != Noted::Named {
                         self.links = match noted {
                             Noted::NameTooLong => Links::NameTooLong,
@@ -86,6 +95,7 @@ impl StreamedObject {
         match self.links {
             Links::None => {}
             Links::Entries(carry) if carry.is_empty() => {}
+            Links::TooManyEntries(entries) => collector.check_entries(&id, entries)?,
             Links::NameTooLong => return Err(collector.name_too_long(&id)),
             Links::Beginning { bytes, cut } if !cut || links::holds_all_links(&bytes) => {
                 collector.note_links(&id, self.kind, &bytes)?;
@@ -105,6 +115,7 @@ impl StreamedObject {
 fn note_entries(
     bytes: &[u8],
     hash: HashKind,
+    count: &mut u64,
     collector: &mut Collector,
 ) -> Result<(usize, Noted), IngestError> {
     let mut consumed = 0;
@@ -117,6 +128,7 @@ fn note_entries(
             break;
         }
         consumed = end;
+        *count += 1;
     }
     collector.check_names()?;
     let rest = bytes.get(consumed..).unwrap_or_default();

@@ -1,13 +1,17 @@
 //! What the tests of this module share: an object store in memory, quarantines, and stock git.
 
 use super::*;
-use crate::model::{CancelToken, HashKind, Limits, ObjectId, ObjectKind, UnpackLimit};
+use crate::model::{
+    ByteBudget, CancelToken, HashKind, Limits, ObjectId, ObjectKind, Share, UnpackLimit,
+};
 use crate::pack::writer::Deflater;
 use crate::repo::{Disk, NewContent, NewFile, QuarantineDirectory, SharedPermissions};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// An empty quarantine.
@@ -115,10 +119,10 @@ impl ExistingObjects for Store {
         &self,
         id: &ObjectId,
         _: u64,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Option<ExistingObject>, StoreError> {
         let Some((kind, content)) = self.get(id)? else { return Ok(None) };
-        content.chunks(1000).for_each(sink);
+        let _ = content.chunks(1000).try_for_each(sink);
         Ok(Some(ExistingObject { kind: *kind, size: content.len() as u64 }))
     }
 
@@ -215,7 +219,8 @@ fn take_to(
     options: &IngestOptions,
 ) -> Result<Taken, IngestError> {
     let cancel = CancelToken::new();
-    let ingested = ingest(input, store, &destination, options, &cancel)?;
+    let share = share(&options.limits);
+    let ingested = ingest(input, store, &destination, options, &cancel, share)?;
     write_held(&destination, &ingested.files);
     Ok(Taken { ingested, destination, root })
 }
@@ -229,6 +234,16 @@ fn write_held(destination: &Destination, files: &[NewFile]) {
             std::fs::write(path, bytes).unwrap();
         }
     }
+}
+
+/// A share of a budget that nobody else uses.
+pub(super) fn share(limits: &Limits) -> Share<Arc<ByteBudget>> {
+    Arc::new(ByteBudget::new(limits.push_memory_bytes())).owned_share()
+}
+
+/// The memory of a push that is alone.
+pub(super) fn memory(limits: &Limits) -> memory::PushMemory {
+    memory::PushMemory::new(share(limits), limits, &CancelToken::new())
 }
 
 /// An input that gives its bytes in pieces of the given sizes, over and over.

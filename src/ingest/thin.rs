@@ -7,6 +7,7 @@
 use super::context::Context;
 use super::error::IngestError;
 use super::existing::ExistingObject;
+use super::existing_reader::Piece;
 use super::object_hash::{ObjectHasher, object_id};
 use super::pack_body::PackBody;
 use super::visitor::Arrived;
@@ -20,6 +21,7 @@ use crate::pack::writer::Deflater;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 /// Appends `missing` to the pack in `file`, names them in its table, and returns its new trailer.
 pub(super) fn complete(
@@ -137,8 +139,8 @@ impl<'a, 'd> Appender<'a, 'd> {
             self.deflate_stream(id, info)?;
             return Ok(info);
         }
-        let bytes_max = self.context.existing_bytes_max();
-        let (kind, content) = existing.read(id, bytes_max).map_err(failed)?.ok_or_else(gone)?;
+        let read = self.context.existing().read(id)?;
+        let (kind, content) = read.map_err(failed)?.ok_or_else(gone)?;
         verify(id, object_id(self.hash(), kind, &content))?;
         let info = ExistingObject { kind, size: content.len() as u64 };
         self.stream.clear();
@@ -152,15 +154,22 @@ impl<'a, 'd> Appender<'a, 'd> {
     fn deflate_stream(&mut self, id: &ObjectId, info: ExistingObject) -> Result<(), IngestError> {
         let level = Compression::new(self.context.destination.compression.min(9));
         let mut hasher = ObjectHasher::new(self.hash(), info.kind, info.size);
-        let mut encoder = ZlibEncoder::new(&mut self.out, level);
         let mut written = Ok(());
-        let bytes_max = self.context.existing_bytes_max();
-        let streamed = self.context.existing.stream(id, bytes_max, &mut |piece| {
-            hasher.update(piece);
-            if written.is_ok() {
-                written = encoder.write_all(piece);
+        let (existing, has_begun) = (self.context.existing(), &mut false);
+        let mut encoder = ZlibEncoder::new(&mut self.out, level);
+        let streamed = existing.stream(id, |piece| {
+            match piece {
+                // What was written before cannot be taken back.
+                Piece::Start if *has_begun => return ControlFlow::Break(()),
+                Piece::Start => {}
+                Piece::Bytes(bytes) => {
+                    *has_begun = true;
+                    hasher.update(bytes);
+                    written = encoder.write_all(bytes);
+                }
             }
-        });
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
         let failed = |source| IngestError::Existing { id: *id, source };
         let streamed = streamed.map_err(failed)?;
         let written = written.and_then(|()| encoder.finish().map(drop));

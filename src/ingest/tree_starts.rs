@@ -44,6 +44,11 @@ impl TreeStarts {
         self
     }
 
+    /// How many entries there are, while none has been added behind them.
+    pub(super) fn entries(&self) -> u64 {
+        self.starts.len() as u64
+    }
+
     /// The length of the tree.
     pub(super) fn content_len(&self) -> usize {
         self.starts.last().map_or(0, |&len| len as usize)
@@ -93,6 +98,15 @@ mod tests {
     enum Step {
         Copy(usize, usize, isize, isize),
         Insert(Vec<u8>),
+        /// As a delta of git's has it that changes the id of an entry, or its name: copies up to
+        /// some byte of an entry, inserts what else is to be in it, goes on behind some byte of the
+        /// base's next one.
+        Replace {
+            first: usize,
+            count: usize,
+            cut: usize,
+            tail: Vec<u8>,
+        },
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -101,35 +115,38 @@ mod tests {
             3 => (0usize..20, 0usize..20, shift(), shift())
                 .prop_map(|(first, count, start, end)| Step::Copy(first, count, start, end)),
             2 => entry().prop_map(Step::Insert),
+            3 => (0usize..20, 0usize..6, 0usize..60, entry()).prop_map(|(first, count, cut, tail)| {
+                Step::Replace { first, count, cut, tail }
+            }),
             1 => prop::collection::vec(any::<u8>(), 1..30).prop_map(Step::Insert),
         ]
     }
 
     /// The delta, as far as its steps lie within the base.
     fn encode(base: &[u8], starts: &[u32], steps: &[Step]) -> Vec<u8> {
-        let (mut body, mut size) = (Vec::new(), 0);
+        let mut made = Made::default();
+        let at = |n: usize, shift: isize| {
+            let place = starts[n.min(starts.len() - 1)] as usize;
+            place.saturating_add_signed(shift).min(base.len())
+        };
         for step in steps {
             match step {
                 Step::Copy(first, count, start, end) => {
-                    let at = |n: usize, shift: isize| {
-                        let place = starts[n.min(starts.len() - 1)] as usize;
-                        place.saturating_add_signed(shift).min(base.len())
-                    };
-                    let (start, end) = (at(*first, *start), at(first + count, *end));
-                    if start < end {
-                        let [o0, o1, ..] = u32::try_from(start).unwrap().to_le_bytes();
-                        let [l0, l1, ..] = u32::try_from(end - start).unwrap().to_le_bytes();
-                        body.extend_from_slice(&[0xb3, o0, o1, l0, l1]);
-                        size += end - start;
-                    }
+                    made.copy(at(*first, *start), at(first + count, *end));
                 }
-                Step::Insert(bytes) => {
-                    body.push(u8::try_from(bytes.len()).unwrap());
-                    body.extend_from_slice(bytes);
-                    size += bytes.len();
+                Step::Insert(bytes) => made.insert(bytes),
+                Step::Replace { first, count, cut, tail } => {
+                    // The entry that is changed keeps its beginning, and gets another end.
+                    let changed = at(first + count, 0)..at(first + count + 1, 0);
+                    let kept = (*cut).min(changed.len());
+                    made.copy(at(*first, 0), changed.start + kept);
+                    made.insert(
+                        tail.get(tail.len().saturating_sub(changed.len() - kept)..).unwrap(),
+                    );
                 }
             }
         }
+        let Made { body, size } = made;
         let mut delta = Vec::new();
         for size in [base.len(), size] {
             let [low, high, ..] = u32::try_from(size).unwrap().to_le_bytes();
@@ -144,6 +161,31 @@ mod tests {
         delta
     }
 
+    #[derive(Default)]
+    struct Made {
+        body: Vec<u8>,
+        size: usize,
+    }
+
+    impl Made {
+        fn copy(&mut self, start: usize, end: usize) {
+            if start < end {
+                let [o0, o1, ..] = u32::try_from(start).unwrap().to_le_bytes();
+                let [l0, l1, ..] = u32::try_from(end - start).unwrap().to_le_bytes();
+                self.body.extend_from_slice(&[0xb3, o0, o1, l0, l1]);
+                self.size += end - start;
+            }
+        }
+
+        fn insert(&mut self, bytes: &[u8]) {
+            if !bytes.is_empty() {
+                self.body.push(u8::try_from(bytes.len()).unwrap());
+                self.body.extend_from_slice(bytes);
+                self.size += bytes.len();
+            }
+        }
+    }
+
     fn facts(objects: &NewObjects) -> (bool, BTreeSet<Link>) {
         (objects.has_malformed(), objects.boundary().collect())
     }
@@ -154,25 +196,30 @@ mod tests {
         #[test]
         fn a_tree_made_by_a_delta_names_what_its_bytes_name(
             base in prop::collection::vec(entry(), 0..20),
-            steps in prop::collection::vec(step(), 1..8),
+            deltas in prop::collection::vec(prop::collection::vec(step(), 1..8), 1..4),
         ) {
-            let base = base.concat();
-            let starts = TreeStarts::of(&base, HASH).unwrap();
-            let delta = encode(&base, &starts.starts, &steps);
-            let mut content = Vec::new();
-            if delta::apply(&base, &delta, u64::MAX, &mut content).is_err() {
-                // Too short for git, or empty.
-                return Ok(());
-            }
+            let mut base = base.concat();
+            let mut starts = TreeStarts::of(&base, HASH).unwrap();
             let id = ObjectId::null(HASH);
             let mut by_delta = Collector::new(HASH, &Limits::default());
             by_delta.note(&id, ObjectKind::Tree, &base).unwrap();
             let mut whole = by_delta.sibling();
             whole.note(&id, ObjectKind::Tree, &base).unwrap();
-
-            let made = by_delta.note_tree_delta(&id, &content, &starts, &delta).unwrap();
-            whole.note(&id, ObjectKind::Tree, &content).unwrap();
-            prop_assert_eq!(made, TreeStarts::of(&content, HASH));
+            // Each tree is made from the one before, with what was found out about that.
+            for steps in deltas {
+                let delta = encode(&base, &starts.starts, &steps);
+                let mut content = Vec::new();
+                if delta::apply(&base, &delta, u64::MAX, &mut content).is_err() {
+                    // Too short for git, or empty.
+                    break;
+                }
+                let made = by_delta.note_tree_delta(&id, &content, &starts, &delta).unwrap();
+                whole.note(&id, ObjectKind::Tree, &content).unwrap();
+                prop_assert_eq!(&made, &TreeStarts::of(&content, HASH));
+                // What cannot be read makes no base for others.
+                let Some(made) = made else { break };
+                (base, starts) = (content, made);
+            }
             let (by_delta, whole) = (by_delta.into_objects(), whole.into_objects());
             prop_assert_eq!(facts(&by_delta), facts(&whole));
         }

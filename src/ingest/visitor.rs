@@ -7,10 +7,11 @@ use super::context::Context;
 use super::error::IngestError;
 use super::kept_deltas::KeptDeltas;
 use super::maker::DELTA_HEADER_BYTES_MAX;
-use super::memory_plan::MemoryPlan;
+use super::memory_plan::{KEPT_PARTS, MemoryPlan, OBJECT_BYTES_MIN};
 use super::object_hash::object_id;
 use super::streamed::StreamedObject;
-use crate::model::{Limit, ObjectId, ObjectKind};
+use super::worker::Resolved;
+use crate::model::{HashKind, Limit, ObjectId, ObjectKind};
 use crate::pack::delta;
 use crate::pack::delta_tree::{DeltaTree, DeltaTreeBuilder};
 use crate::pack::entry::EntryKind;
@@ -60,7 +61,16 @@ pub(super) struct Arrivals<'a> {
     kind: EntryKind,
     offset: u64,
     content: Content,
+    /// Bytes of an object for which there is memory.
+    object_room: u64,
+    /// Deltas that name their bases by id.
+    ref_deltas: u64,
+    /// Memory of the tables that is accounted for.
+    tables: u64,
 }
+
+/// By how much memory for tables is taken beyond what is needed, so that it is seldom asked for.
+const TABLES_STEP_BYTES: u64 = 256 << 10;
 
 /// What has come of the entry at hand.
 enum Content {
@@ -91,16 +101,20 @@ impl<'a> Arrivals<'a> {
             largest_bytes: 0,
             version: 2,
             count: 0,
-            plan: MemoryPlan::new(limits, 1, 0),
+            plan: MemoryPlan::new(0, limits.big_file_bytes, 1, 0),
             kind: EntryKind::Whole(ObjectKind::Blob),
             offset: 0,
             content: Content::None,
+            object_room: OBJECT_BYTES_MIN,
+            ref_deltas: 0,
+            tables: 0,
         }
     }
 
     /// What has arrived, once all of it has.
-    pub(super) fn finish(self) -> Arrived {
-        Arrived {
+    pub(super) fn finish(mut self) -> Result<Arrived, IngestError> {
+        self.account()?;
+        Ok(Arrived {
             tree: self.builder.build(),
             table: self.table,
             kept: self.kept,
@@ -110,7 +124,40 @@ impl<'a> Arrivals<'a> {
             largest_bytes: self.largest_bytes,
             version: self.version,
             plan: self.plan,
+        })
+    }
+
+    /// Whether there is memory for an object or delta of `size` bytes.
+    fn fits(&mut self, size: u64) -> bool {
+        if !self.plan.fits(size) {
+            return false;
         }
+        if size > self.object_room {
+            // Somewhat larger ones follow.
+            let room = size.saturating_add(size / 4).min(self.plan.object_bytes_max as u64);
+            if !self.context.memory.add_contents(room.saturating_sub(self.object_room)) {
+                return false;
+            }
+            self.object_room = room;
+        }
+        true
+    }
+
+    /// Takes memory for what the tables have grown by, with what resolving is going to need.
+    fn account(&mut self) -> Result<(), IngestError> {
+        let hash = self.context.options.hash;
+        let needed = (self.table.len() as u64)
+            .saturating_mul(entry_bytes(hash) as u64)
+            .saturating_add(
+                self.ref_deltas * DeltaTree::ref_delta_bytes(hash.len_in_bytes()) as u64,
+            )
+            .saturating_add(self.collector.memory_bytes());
+        if needed > self.tables {
+            let tables = needed.saturating_add(TABLES_STEP_BYTES);
+            self.context.memory.add_tables(tables - self.tables)?;
+            self.tables = tables;
+        }
+        Ok(())
     }
 
     /// The place that the entry at hand is going to have.
@@ -151,8 +198,10 @@ impl PackVisitor for Arrivals<'_> {
     fn header(&mut self, header: PackHeader) -> Result<(), IngestError> {
         let options = self.context.options;
         (self.version, self.count) = (header.version, header.count);
-        self.plan = MemoryPlan::new(&options.limits, options.threads, header.count);
-        self.kept = KeptDeltas::new(self.plan.kept_bytes_max);
+        let cache = options.limits.base_cache_bytes_max;
+        let kept = cache / KEPT_PARTS;
+        self.plan = MemoryPlan::new(cache - kept, options.limits.big_file_bytes, 1, header.count);
+        self.kept = KeptDeltas::new(kept);
         Ok(())
     }
 
@@ -160,7 +209,7 @@ impl PackVisitor for Arrivals<'_> {
         self.context.check_on()?;
         (self.kind, self.offset) = (start.header.kind, start.offset);
         let size = start.header.size;
-        let fits = self.plan.fits(size);
+        let fits = self.fits(size);
         self.content = match self.kind {
             EntryKind::Whole(kind) => {
                 self.count_bytes(size)?;
@@ -187,7 +236,7 @@ impl PackVisitor for Arrivals<'_> {
         } else {
             self.count_result(content)?;
             let place = self.place();
-            self.kept.keep(place, content, self.count.saturating_sub(place));
+            self.kept.keep(place, content, self.count.saturating_sub(place), self.context.memory);
             self.content = Content::Delta;
         }
         Ok(())
@@ -228,6 +277,30 @@ impl PackVisitor for Arrivals<'_> {
         if let Some((kind, id)) = object {
             self.table.set_object(place, kind, &id);
         }
-        Ok(())
+        if let EntryKind::RefDelta { .. } = self.kind {
+            self.ref_deltas += 1;
+        }
+        self.account()
+    }
+}
+
+/// Memory for an entry: in its table, in the tree of deltas, among the deltas that are kept, and
+/// while it is named or sorted.
+fn entry_bytes(hash: HashKind) -> usize {
+    EntryTable::entry_bytes(hash)
+        + DeltaTree::ENTRY_BYTES
+        + KeptDeltas::ENTRY_BYTES
+        + Resolved::bytes(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_of_an_entry_take_less_than_eighty_bytes() {
+        let for_good = entry_bytes(HashKind::Sha1) - Resolved::bytes(HashKind::Sha1);
+        assert_eq!((for_good, entry_bytes(HashKind::Sha1)), (49, 77));
+        assert_eq!(DeltaTree::ref_delta_bytes(20), 25);
     }
 }

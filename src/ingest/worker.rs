@@ -5,6 +5,7 @@ use super::collector::Collector;
 use super::collision::CollisionCheck;
 use super::content::{Content, ContentWriter};
 use super::error::IngestError;
+use super::existing_reader::Piece;
 use super::maker::{Delta as Prepared, Maker};
 use super::object_hash::{ObjectHasher, object_id};
 use super::resolve::Shared;
@@ -12,6 +13,7 @@ use super::streamed::StreamedObject;
 use super::tree_starts::TreeStarts;
 use crate::model::{HashKind, ObjectId, ObjectKind, oid};
 use crate::pack::delta_tree::{Delta, Walk};
+use std::ops::ControlFlow;
 
 /// Resolves the deltas below one root after the other.
 pub(super) struct Worker<'a> {
@@ -25,6 +27,8 @@ pub(super) struct Worker<'a> {
     found: Found,
     /// Bytes that were made again because their memory was needed.
     remade_bytes: u64,
+    /// Memory of the tables of links that is accounted for.
+    tables: u64,
 }
 
 /// What a worker has to tell.
@@ -53,6 +57,11 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
+    /// Memory for each.
+    pub(super) fn bytes(hash: HashKind) -> usize {
+        size_of::<(u32, ObjectKind)>() + hash.len_in_bytes()
+    }
+
     fn new(hash: HashKind) -> Self {
         Self { id_bytes: hash.len_in_bytes(), places: Vec::new(), ids: Vec::new() }
     }
@@ -89,6 +98,7 @@ pub(super) enum Root {
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, collector: Collector) -> Self {
         let plan = shared.plan;
+        let tables = collector.memory_bytes();
         Self {
             shared,
             maker: shared.maker(),
@@ -104,6 +114,7 @@ impl<'a> Worker<'a> {
                 bytes_peak: 0,
             },
             remade_bytes: 0,
+            tables,
         }
     }
 
@@ -220,6 +231,7 @@ impl<'a> Worker<'a> {
         } else {
             collector.note_links(&id, kind, &self.object)?;
         }
+        self.account()?;
         self.check.check(&id, kind, &self.object)?;
         if let Some(loose) = &self.shared.loose {
             loose.write(&id, kind, &self.object)?;
@@ -255,6 +267,7 @@ impl<'a> Worker<'a> {
             object.piece(piece, collector)
         })?;
         let id = object.finish(collector)?;
+        self.account()?;
         self.found.resolved.push(delta.place, kind, &id);
         self.note_peak();
         let is_base = walk.resolved(delta, &id);
@@ -309,11 +322,18 @@ impl<'a> Worker<'a> {
                 self.found.bytes_peak.max(self.bytes() + content.memory_bytes());
         }
         self.remade_bytes = self.remade_bytes.saturating_add(content.len());
-        let limit = self.shared.inflated;
-        if self.remade_bytes > limit.value {
-            return Err(IngestError::InflatedTooLarge { limit });
-        }
+        self.shared.check_expansion(self.remade_bytes)?;
         Ok(content)
+    }
+
+    /// Takes memory for what the tables have grown by.
+    fn account(&mut self) -> Result<(), IngestError> {
+        let tables = self.found.collector.memory_bytes();
+        if tables > self.tables {
+            self.shared.context.memory.add_tables(tables - self.tables)?;
+            self.tables = tables;
+        }
+        Ok(())
     }
 
     /// The content of an existing object, which must be that of its id.
@@ -323,27 +343,39 @@ impl<'a> Worker<'a> {
         let gone = || failed("it has gone since the push began".into());
         let damaged = || failed("its content is not that of its id".into());
         let info = context.existing.find(id, true).map_err(failed)?.ok_or_else(gone)?;
-        // What it is stored against may be larger than itself.
-        let bytes_max = context.existing_bytes_max();
         if plan.fits(info.size) {
-            let read = context.existing.read(id, bytes_max).map_err(failed)?;
+            let read = context.existing().read(id)?.map_err(failed)?;
             let (kind, content) = read.ok_or_else(gone)?;
             return match object_id(table.hash(), kind, &content) {
                 Ok(actual) if actual == *id => Ok((kind, Content::Memory(content))),
                 _ => Err(damaged()),
             };
         }
-        let mut hasher = ObjectHasher::new(table.hash(), info.kind, info.size);
-        let mut writer = ContentWriter::new(info.size, plan.object_bytes_max, context.destination)?;
-        let mut written = Ok(());
-        let streamed = context.existing.stream(id, bytes_max, &mut |piece| {
-            hasher.update(piece);
-            if written.is_ok() {
-                written = writer.write(piece);
+        let begin = || {
+            let memory_max = plan.object_bytes_max;
+            let writer = ContentWriter::new(info.size, memory_max, context.destination)?;
+            Ok((ObjectHasher::new(table.hash(), info.kind, info.size), writer))
+        };
+        let mut made: Result<_, IngestError> = begin();
+        let streamed = context.existing().stream(id, |piece| {
+            let next = match (piece, &mut made) {
+                (Piece::Start, _) => begin().map(|fresh| made = Ok(fresh)),
+                (Piece::Bytes(bytes), Ok((hasher, writer))) => {
+                    hasher.update(bytes);
+                    writer.write(bytes)
+                }
+                (Piece::Bytes(_), Err(_)) => return ControlFlow::Break(()),
+            };
+            match next {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    made = Err(error);
+                    ControlFlow::Break(())
+                }
             }
-        });
+        })?;
+        let (hasher, writer) = made?;
         let streamed = streamed.map_err(failed)?.ok_or_else(gone)?;
-        written?;
         match hasher.finish() {
             Ok(actual) if actual == *id && streamed == info => Ok((info.kind, writer.finish()?)),
             _ => Err(damaged()),

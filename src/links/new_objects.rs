@@ -182,6 +182,17 @@ impl NewObjects {
         self.named.len()
     }
 
+    /// Memory that the tables take.
+    pub fn memory_bytes(&self) -> u64 {
+        // The tables are made of powers of two, of which they leave an eighth free, with a byte of
+        // the hash for each place.
+        let table =
+            |room: usize, size: usize| (room as u64).saturating_mul(size as u64 + 1) / 7 * 8;
+        table(self.kinds.capacity(), size_of::<(ObjectId, ObjectKind)>())
+            .saturating_add(table(self.named.capacity(), size_of::<(ObjectId, Named)>()))
+            .saturating_add(table(self.other_names.pairs.capacity(), size_of::<(ObjectId, u16)>()))
+    }
+
     /// The ids of all objects the push brings, in no order.
     pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.kinds.keys()
@@ -279,6 +290,22 @@ mod tests {
         assert!(objects.tree_names().contains("any".into()));
         assert!(objects.other_names.pairs.len() <= OTHER_NAMES_MAX);
         assert_eq!(objects.named_len(), 2);
+    }
+
+    #[test]
+    fn the_tables_of_many_objects_take_as_much_as_they_say() {
+        let mut objects = NewObjects::new();
+        assert_eq!(objects.memory_bytes(), 0);
+        for n in 0..100_000u32 {
+            let mut bytes = [0; 20];
+            bytes[..4].copy_from_slice(&n.to_be_bytes());
+            objects.insert(ObjectId::from_bytes_or_panic(&bytes), ObjectKind::Blob);
+            objects.name(&ObjectId::from_bytes_or_panic(&bytes), ObjectKind::Blob);
+        }
+        // 2^17 places in each table.
+        let place = size_of::<(ObjectId, ObjectKind)>() + size_of::<(ObjectId, Named)>() + 2;
+        assert_eq!(objects.memory_bytes(), (place as u64) << 17);
+        assert!(place <= 73, "{place}");
     }
 
     #[test]

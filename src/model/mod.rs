@@ -11,7 +11,7 @@ mod ref_name;
 pub use budget::{ByteBudget, Share};
 pub use cancel::CancelToken;
 pub use command::{Command, CommandKind, CommandStatus, RejectReason};
-pub use limits::{Limit, Limits, UnpackLimit};
+pub use limits::{Limit, LimitRow, Limits, UnpackLimit};
 pub use object::{HashKind, HexId, ObjectId, ObjectKind, oid};
 pub use push_id::PushId;
 pub use ref_name::{RefName, RefNameError};

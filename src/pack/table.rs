@@ -34,6 +34,12 @@ pub struct IdOrder {
 pub(super) const ENTRIES_MAX: u32 = u32::MAX - 2;
 
 impl EntryTable {
+    /// Memory that each entry takes.
+    pub fn entry_bytes(hash: HashKind) -> usize {
+        let beside_the_id = size_of::<u64>() + size_of::<u32>() + size_of::<Option<ObjectKind>>();
+        beside_the_id + hash.len_in_bytes()
+    }
+
     /// An empty table for a repository of `hash`.
     pub fn new(hash: HashKind) -> Self {
         let (offsets, crc32s, kinds, ids) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -213,6 +219,14 @@ mod tests {
             let missing = ObjectId::try_from(&[0xee; 20][..]).unwrap();
             prop_assert_eq!(order.find(&table, &missing).is_some(), ids.contains(&missing));
             prop_assert_eq!(order.duplicate(&table).is_some(), !ids.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_some_thirty_bytes() {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            let beside_the_id = EntryTable::entry_bytes(hash) - hash.len_in_bytes();
+            assert_eq!(beside_the_id, 13);
         }
     }
 

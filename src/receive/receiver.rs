@@ -32,6 +32,8 @@ pub struct Receiver {
     pub(super) command_memory: ByteBudget,
     /// For large trees that are read for their links.
     pub(super) metadata_memory: ByteBudget,
+    /// For what pushes are made of: bases, deltas, tables.
+    pub(super) push_memory: Arc<ByteBudget>,
     packed_refs: Mutex<HashMap<PathBuf, Arc<PackedRefsCache>>>,
 }
 
@@ -118,6 +120,7 @@ impl Receiver {
             keeps,
             command_memory: ByteBudget::new(settings.limits.command_memory_bytes()),
             metadata_memory: ByteBudget::new(settings.limits.metadata_memory_bytes()),
+            push_memory: Arc::new(ByteBudget::new(settings.limits.push_memory_bytes())),
             packed_refs: Mutex::default(),
             settings,
         })

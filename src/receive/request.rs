@@ -1,7 +1,7 @@
 //! Step 3: the command list, off the input and into values.
 
 use super::ReceiveError;
-use crate::model::{Limit, Limits, Share};
+use crate::model::{ByteBudget, Limit, Limits, Share};
 use crate::report::{Fault, Phase};
 use crate::wire::{
     Feed, PushRequest, Request, RequestError, RequestFault, RequestParser, ServerCapabilities,
@@ -27,7 +27,7 @@ pub(super) fn read_request<'a>(
     input: &'a mut dyn Read,
     offered: &ServerCapabilities,
     limits: &Limits,
-    memory: &mut Share<'_>,
+    memory: &mut Share<&ByteBudget>,
 ) -> Result<(Request, PackInput<'a>), ReceiveError> {
     let mut parser = RequestParser::new(offered, limits);
     let mut buffer = vec![0; 64 * 1024];

@@ -67,8 +67,9 @@ impl Session<'_> {
             keep: None,
             threads: self.settings.threads,
         };
+        let share = self.receiver.push_memory.owned_share();
         let mut ingested =
-            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel)
+            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel, share)
                 .map_err(|error| unpack_failed(error, &self.cancel))?;
         for file in ingested.files.drain(..) {
             quarantine.adopt(file).map_err(|error| {

@@ -15,6 +15,7 @@ use crate::pack::entry::{Decoded, EntryHeader, EntryKind};
 use crate::pack::header::PackHeader;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -192,12 +193,13 @@ impl EntryReader<'_> {
             .map(|(content, _)| content)
     }
 
-    /// Inflates the data of an entry in chunks, handing out both the stream and what is in it.
+    /// Inflates the data of an entry in chunks, handing out both the stream and what is in it,
+    /// until `sink` has had enough.
     pub(super) fn stream(
         &self,
         entry: &Entry,
         raw: impl FnMut(&[u8]),
-        sink: impl FnMut(&[u8]),
+        sink: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), CopyFault> {
         let (input, path) = (entry.input(), &entry.pack.path);
         self.state

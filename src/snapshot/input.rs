@@ -7,6 +7,7 @@ use crate::model::ObjectId;
 use crate::pack::inflate::{Inflate, InflateError, Inflater, ObjectBuffer, Sirocco, Status};
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -72,6 +73,18 @@ impl<'a> Input<'a> {
     }
 }
 
+/// Why inflating ended before the stream.
+enum Halt {
+    Damage(InflateError),
+    Enough,
+}
+
+impl From<InflateError> for Halt {
+    fn from(error: InflateError) -> Self {
+        Self::Damage(error)
+    }
+}
+
 impl Scratch {
     /// Inflates the stream at the start of `input` to the object of `declared` bytes that it is.
     /// Returns it, and the length of the stream.
@@ -98,29 +111,34 @@ impl Scratch {
     }
 
     /// As [`inflate`](Self::inflate), handing out what comes in chunks, and before each the bytes
-    /// of the stream that were read for it. Memory is bounded. Returns the length of the stream.
+    /// of the stream that were read for it. Memory is bounded. Returns the length of the stream;
+    /// `None` if `sink` says that it has had enough.
     pub(super) fn inflate_chunks(
         &mut self,
         mut input: Input<'_>,
         declared: u64,
         path: &Path,
         mut raw: impl FnMut(&[u8]),
-        mut sink: impl FnMut(&[u8]),
-    ) -> Result<u64, CopyFault> {
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Option<u64>, CopyFault> {
         let mut consumed = 0;
         let mut wanted = block_bytes(declared);
         self.inflater.begin(declared);
         loop {
             self.fill(&mut input, wanted, path)?;
-            let progress = self.inflater.chunks(&self.block, |chunk| {
-                sink(chunk);
-                Ok::<(), InflateError>(())
+            let progress = self.inflater.chunks(&self.block, |chunk| match sink(chunk) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(Halt::Enough),
             });
-            let progress = progress.map_err(|error| damaged(path, error))?;
+            let progress = match progress {
+                Ok(progress) => progress,
+                Err(Halt::Enough) => return Ok(None),
+                Err(Halt::Damage(error)) => return Err(damaged(path, error)),
+            };
             raw(self.block.get(..progress.consumed).unwrap_or_default());
             consumed += progress.consumed as u64;
             if progress.done {
-                return Ok(consumed);
+                return Ok(Some(consumed));
             }
             wanted = BLOCK_BYTES;
         }

@@ -6,6 +6,7 @@ use super::input::{CopyFault, Input, Scratch, damaged, read_fault};
 use crate::model::ObjectKind;
 use crate::repo::Disk;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// A loose file that is open, its header read.
@@ -42,11 +43,11 @@ impl LooseFile {
         Ok(content)
     }
 
-    /// The content in chunks.
+    /// The content in chunks, until `sink` has had enough.
     pub(super) fn stream(
         &self,
         scratch: &mut Scratch,
-        mut sink: impl FnMut(&[u8]),
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), CopyFault> {
         let mut skip = self.header_bytes;
         let stream_bytes = scratch.inflate_chunks(
@@ -57,12 +58,10 @@ impl LooseFile {
             |chunk| {
                 let content = chunk.get(skip.min(chunk.len())..).unwrap_or_default();
                 skip = skip.saturating_sub(chunk.len());
-                if !content.is_empty() {
-                    sink(content);
-                }
+                if content.is_empty() { ControlFlow::Continue(()) } else { sink(content) }
             },
         )?;
-        self.check_end(stream_bytes)
+        stream_bytes.map_or(Ok(()), |bytes| self.check_end(bytes))
     }
 
     fn input(&self) -> Input<'_> {

@@ -10,6 +10,7 @@ use super::loose_reader::LooseFile;
 use crate::model::{HashKind, ObjectId, ObjectKind};
 use crate::pack::entry::EntryKind;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -185,7 +186,7 @@ impl ObjectSnapshot {
                     zlib.extend_from_slice(block);
                 }
             };
-            reader.stream(&entry, keep, |_| {})?;
+            reader.stream(&entry, keep, |_| ControlFlow::Continue(()))?;
             let size = entry.size;
             Ok(fits.then_some(CompressedEntry { kind, size, zlib }))
         })?;
@@ -195,8 +196,8 @@ impl ObjectSnapshot {
         })
     }
 
-    /// The content of the object in chunks, handed to `sink`, and at the end its kind and size.
-    /// Memory is bounded, unless all copies are deltas: those are made in memory, of at most
+    /// The content of the object in chunks, handed to `sink` until that has had enough, and at the
+    /// end its kind and size, whether all of it was handed out or not. Memory is bounded, unless all copies are deltas: those are made in memory, of at most
     /// `bytes_max` bytes.
     ///
     /// With an error, part of the content may have been handed out.
@@ -204,13 +205,13 @@ impl ObjectSnapshot {
         &self,
         id: &ObjectId,
         bytes_max: u64,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Option<(ObjectKind, u64)>, SnapshotError> {
         let streamed = self.look_at_best_copy(id, |reader, copy| {
             let mut begun = false;
             let mut hand_out = |chunk: &[u8]| {
                 begun = true;
-                sink(chunk);
+                sink(chunk)
             };
             let (result, facts) = match copy {
                 ObjectCopy::Loose(path) => {
@@ -233,7 +234,8 @@ impl ObjectSnapshot {
             None => Ok(None),
             Some(Best::Good(facts)) => Ok(Some(facts)),
             Some(Best::NotGoodEnough) => Ok(self.read(id, bytes_max)?.map(|object| {
-                sink(&object.data);
+                // What it answers matters no more.
+                let _ = sink(&object.data);
                 (object.kind, object.data.len() as u64)
             })),
         }

@@ -1,6 +1,7 @@
 //! Known attacks and known damage, with every limit but the memory budget at its maximum: nothing
 //! may depend on a limit that an operator has raised.
 
+mod bombs;
 mod deltas;
 mod memory;
 mod packs;
@@ -13,7 +14,7 @@ use crate::support::git;
 use crate::support::local::{Heard, Local};
 use crate::support::objects::{Snapshot, ZERO, two_commits};
 use crate::support::request::Request;
-use packhouse::model::Limits;
+use packhouse::model::{LimitRow, Limits};
 use packhouse::receive::PushOutcome;
 use packhouse::repo::{Disk, FlushPolicy};
 use std::path::PathBuf;
@@ -27,18 +28,32 @@ struct Scene {
     keeps_packs: bool,
 }
 
+/// Limits that bound what a push has in memory, or where it is put; they are left as they are.
+const OF_MEMORY: [&str; 9] = [
+    "base_cache_bytes_max",
+    "big_file_bytes",
+    "command_memory_bytes_max",
+    "index_cache_bytes_max",
+    "metadata_bytes_max",
+    "metadata_memory_bytes_max",
+    "push_memory_bytes_max",
+    "unpack_bytes_max",
+    "unpack_objects_max",
+];
+
+/// What is remembered for each, and is checked for by tests of its own.
+const REMEMBERED: [&str; 3] = ["commit_parents_max", "entry_name_bytes_max", "named_objects_max"];
+
+fn names_at_maximum() -> impl Iterator<Item = &'static LimitRow> {
+    let is_left =
+        |row: &&LimitRow| !OF_MEMORY.contains(&row.name) && !REMEMBERED.contains(&row.name);
+    Limits::TABLE.iter().filter(is_left)
+}
+
 fn at_maximum() -> Limits {
-    Limits {
-        command_bytes_max: u64::MAX,
-        commands_max: u64::MAX,
-        push_option_bytes_max: u64::MAX,
-        pack_bytes_max: u64::MAX,
-        objects_max: u64::MAX,
-        object_bytes_max: u64::MAX,
-        inflated_bytes_max: u64::MAX,
-        delta_depth_max: u64::MAX,
-        ..Limits::default()
-    }
+    let mut limits = Limits::default();
+    names_at_maximum().for_each(|row| *(row.place)(&mut limits) = u64::MAX);
+    limits
 }
 
 /// A repository with the first of the two commits on `refs/heads/main`.

@@ -161,6 +161,13 @@ impl Server {
         text.0.clone()
     }
 
+    /// The most memory that the server has had at once, in bytes (proc(5), `VmHWM`).
+    pub fn memory_peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();

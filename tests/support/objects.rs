@@ -192,7 +192,8 @@ pub fn varint(mut size: usize) -> Vec<u8> {
     bytes
 }
 
-fn offset_distance(mut distance: usize) -> Vec<u8> {
+/// How far back a base is, as git writes it.
+pub fn offset_distance(mut distance: usize) -> Vec<u8> {
     let mut bytes = vec![(distance & 127) as u8];
     distance >>= 7;
     while distance > 0 {

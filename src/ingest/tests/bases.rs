@@ -204,7 +204,7 @@ fn a_full_disk_is_told_wherever_it_strikes() {
             recorder.fail_at(at, io::ErrorKind::StorageFull, true);
             let cancel = crate::model::CancelToken::new();
             let input = &mut &thin_pack()[..];
-            match ingest(input, &store, &destination, &options, &cancel) {
+            match ingest(input, &store, &destination, &options, &cancel, share(&options.limits)) {
                 Err(error) => assert_eq!(error.blame(), Blame::NoSpace, "{at}: {error}"),
                 Ok(_) => break,
             }

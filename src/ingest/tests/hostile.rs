@@ -346,6 +346,7 @@ fn declared_numbers_cost_nothing() {
     options.limits.object_bytes_max = u64::MAX;
     options.limits.inflated_bytes_max = u64::MAX;
     options.limits.objects_max = u64::MAX;
+    options.limits.expansion_free_bytes = u64::MAX;
     let error = take(&sealed(body), &Store::default(), &options).unwrap_err();
     assert!(matches!(error, IngestError::BadPack(_)), "{error}");
 

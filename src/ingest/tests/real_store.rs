@@ -105,7 +105,7 @@ impl ExistingObjects for Damaging<'_> {
         &self,
         id: &ObjectId,
         bytes_max: u64,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> std::ops::ControlFlow<()>,
     ) -> Result<Option<ExistingObject>, StoreError> {
         self.1.stream(id, bytes_max, sink)
     }
@@ -132,7 +132,10 @@ fn a_pack_that_changes_on_disk_before_it_is_sealed_is_the_servers_fault() {
     let store = Damaging(destination.directory.path().unwrap(), store);
     let options = keeping(HashKind::Sha1);
     let input = &mut &thin_pack()[..];
-    let error = ingest(input, &store, &destination, &options, &CancelToken::new()).unwrap_err();
+    let error = {
+        let share = share(&options.limits);
+        ingest(input, &store, &destination, &options, &CancelToken::new(), share).unwrap_err()
+    };
     assert!(matches!(error, IngestError::Reread), "{error:?}");
     assert_eq!(error.blame(), Blame::Server);
 }

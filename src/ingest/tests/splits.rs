@@ -71,7 +71,14 @@ fn every_prefix_is_an_early_end_and_names_no_pack() {
             let (destination, _root) = destination();
             let cancel = CancelToken::new();
             let input = &mut &bytes[..end];
-            let result = ingest(input, &Store::default(), &destination, &options, &cancel);
+            let result = ingest(
+                input,
+                &Store::default(),
+                &destination,
+                &options,
+                &cancel,
+                share(&options.limits),
+            );
             let error = result.unwrap_err();
             assert!(
                 matches!(error, IngestError::EndedEarly { offset, .. } if offset == end as u64)
@@ -161,7 +168,14 @@ fn a_cancelled_push_stops() {
     let cancel = CancelToken::new();
     cancel.cancel();
     let options = keeping(HashKind::Sha1);
-    let result = ingest(&mut &bytes[..], &Store::default(), &destination, &options, &cancel);
+    let result = ingest(
+        &mut &bytes[..],
+        &Store::default(),
+        &destination,
+        &options,
+        &cancel,
+        share(&options.limits),
+    );
     let error = result.unwrap_err();
     assert!(matches!(error, IngestError::Cancelled));
     assert_eq!(error.blame(), Blame::Cancelled);
@@ -196,7 +210,7 @@ fn a_push_is_cancelled_between_entries_and_between_deltas() {
             &self,
             _: &crate::model::ObjectId,
             _: u64,
-            _: &mut dyn FnMut(&[u8]),
+            _: &mut dyn FnMut(&[u8]) -> std::ops::ControlFlow<()>,
         ) -> Result<Option<ExistingObject>, StoreError> {
             Ok(None)
         }
@@ -214,7 +228,14 @@ fn a_push_is_cancelled_between_entries_and_between_deltas() {
         let store = Cancelling(cancel.clone(), after.into());
         let (destination, _root) = destination();
         let options = keeping(HashKind::Sha1);
-        let result = ingest(&mut &bytes[..], &store, &destination, &options, &cancel);
+        let result = ingest(
+            &mut &bytes[..],
+            &store,
+            &destination,
+            &options,
+            &cancel,
+            share(&options.limits),
+        );
         assert!(matches!(result, Err(IngestError::Cancelled)), "{after}");
     }
 }

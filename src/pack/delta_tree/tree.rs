@@ -129,6 +129,14 @@ impl DeltaTreeBuilder {
 }
 
 impl DeltaTree {
+    /// Memory that each entry takes.
+    pub const ENTRY_BYTES: usize = size_of::<AtomicU32>() + 2 * size_of::<u32>();
+
+    /// Memory that each delta takes besides that names its base by id.
+    pub const fn ref_delta_bytes(id_bytes: usize) -> usize {
+        id_bytes + size_of::<u32>() + size_of::<bool>()
+    }
+
     /// Deltas of all sorts. When every walk is over and fewer came by, the rest cannot be
     /// resolved: a base is missing, or some deltas name each other.
     pub fn deltas(&self) -> u64 {

@@ -7,6 +7,7 @@ use crate::pack::inflate::InflateError;
 use crate::snapshot::testing::{MIB, PackBuilder, Store, deflate, delta, id_of};
 use crate::snapshot::{Damage, ObjectSnapshot, SnapshotError};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 pub(super) fn damage(snapshot: &ObjectSnapshot, id: &ObjectId) -> Damage {
@@ -50,7 +51,11 @@ fn a_damaged_copy_is_passed_over_as_long_as_there_is_another() {
     let object = snapshot.read_verified(&id, MIB).unwrap().unwrap();
     assert_eq!(object.data, b"twice here, once damaged");
     let mut streamed = Vec::new();
-    snapshot.stream(&id, MIB, &mut |chunk| streamed.extend_from_slice(chunk)).unwrap();
+    let all = &mut |chunk: &[u8]| {
+        streamed.extend_from_slice(chunk);
+        ControlFlow::Continue(())
+    };
+    snapshot.stream(&id, MIB, all).unwrap();
     assert!(streamed.ends_with(b"damaged"));
     assert!(snapshot.compressed(&id, MIB).unwrap().is_some());
     assert!(index.exists());
@@ -130,7 +135,7 @@ fn a_declared_size_allocates_nothing() {
     loose(&store, &id, &deflate(b"blob 18446744073709551615\0abc"));
     let snapshot = store.snapshot(&store.cache());
     assert!(snapshot.read(&id, u64::MAX).is_err());
-    assert!(snapshot.stream(&id, u64::MAX, &mut |_| {}).is_err());
+    assert!(snapshot.stream(&id, u64::MAX, &mut |_| ControlFlow::Continue(())).is_err());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::model::{HashKind, ObjectId};
 use crate::snapshot::testing::{MIB, PackBuilder, Store};
 use crate::snapshot::{Damage, SnapshotCache, SnapshotError};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 fn ids_of(store: &Store) -> Vec<ObjectId> {
@@ -62,7 +63,7 @@ fn a_hit_that_was_pruned_is_a_miss_after_one_refresh() {
             assert_eq!(snapshot.read(id, MIB).unwrap(), None);
             assert_eq!(snapshot.kind_and_size(id).unwrap(), None);
             assert_eq!(snapshot.compressed(id, MIB).unwrap(), None);
-            assert_eq!(snapshot.stream(id, MIB, &mut |_| {}).unwrap(), None);
+            assert_eq!(snapshot.stream(id, MIB, &mut |_| ControlFlow::Continue(())).unwrap(), None);
             assert!(!snapshot.contains(id).unwrap());
         }
     });

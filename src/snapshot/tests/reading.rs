@@ -6,6 +6,7 @@ use crate::pack::entry::EntryKind;
 use crate::pack::inflate::{Inflater, ObjectBuffer};
 use crate::snapshot::testing::{MIB, PackBuilder, Store, deflate, delta, id_of};
 use crate::snapshot::{Damage, Object, SnapshotError};
+use std::ops::ControlFlow;
 
 /// Reads every object in every way and compares with git.
 fn assert_reads_as_git_does(store: &Store) {
@@ -25,7 +26,10 @@ fn assert_reads_as_git_does(store: &Store) {
         assert_eq!(snapshot.read(id, MIB).unwrap(), Some(object.clone()));
         assert_eq!(snapshot.read_verified(id, MIB).unwrap(), Some(object));
         let mut streamed = Vec::new();
-        let facts = snapshot.stream(id, MIB, &mut |chunk| streamed.extend_from_slice(chunk));
+        let facts = snapshot.stream(id, MIB, &mut |chunk| {
+            streamed.extend_from_slice(chunk);
+            ControlFlow::Continue(())
+        });
         assert_eq!(facts.unwrap(), Some((*kind, *size)));
         assert_eq!(streamed, data);
         if let Some(entry) = snapshot.compressed(id, MIB).unwrap() {
@@ -191,11 +195,19 @@ fn large_blobs_are_streamed_in_chunks_whether_loose_or_packed() {
             .stream(&id, 1000, &mut |chunk| {
                 largest = largest.max(chunk.len());
                 streamed.extend_from_slice(chunk);
+                ControlFlow::Continue(())
             })
             .unwrap();
         assert_eq!(facts, Some((ObjectKind::Blob, data.len() as u64)));
         assert!(streamed == data);
         assert!(largest <= 256 << 10, "{largest}");
+        let mut pieces = 0;
+        let facts = snapshot.stream(&id, 1000, &mut |_| {
+            pieces += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!(facts.unwrap(), Some((ObjectKind::Blob, data.len() as u64)));
+        assert_eq!(pieces, 1, "it had enough");
         assert_eq!(snapshot.compressed(&id, MIB).unwrap(), None, "longer than a mebibyte");
     }
 }

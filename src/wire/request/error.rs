@@ -43,7 +43,7 @@ pub enum RequestFault {
     #[error("the remote end hung up unexpectedly")]
     HungUp,
     /// A bound was passed.
-    #[error("push request goes past the {0}")]
+    #[error("push request goes past the {limit}: {what}", limit = .0, what = advice(.0))]
     LimitExceeded(Limit),
     /// The framing.
     #[error(transparent)]
@@ -60,6 +60,14 @@ pub enum RequestFault {
     /// The client speaks another hash than the repository has.
     #[error(transparent)]
     UnsupportedObjectFormat(#[from] UnsupportedObjectFormat),
+}
+
+/// What to do about a bound.
+fn advice(limit: &Limit) -> &'static str {
+    match limit.name {
+        "push_option_bytes_max" => "send shorter push options",
+        _ => "push fewer refs at once",
+    }
 }
 
 /// The part of a client's line that is worth repeating to it.

@@ -18,7 +18,10 @@ fn commands_are_counted() {
     let error = run_with(&limits, &packets(&[&line, &line, &line, &line, b""])).unwrap_err();
     assert_eq!(error.fault, exceeded("commands_max", 3, "commands"));
     assert_eq!(error.offset, u64::try_from(3 * (line.len() + 4)).unwrap());
-    assert_eq!(error.to_string(), "push request goes past the limit 'commands_max' of 3 commands");
+    assert_eq!(
+        error.to_string(),
+        "push request goes past the limit 'commands_max' of 3 commands: push fewer refs at once"
+    );
 }
 
 #[test]
