@@ -1,28 +1,38 @@
 //! What a push brings, and what it names outside itself.
 //!
 //! Ingest fills one while the objects' bytes are in memory; connectivity asks it. It holds each
-//! id once, however often it is named. It does not judge: an object of the wrong kind is told
-//! apart from a missing one by whoever asks.
+//! id once, however often it is named: some thirty bytes, and as much again where the table has
+//! just grown. It does not judge: an object of the wrong kind is told apart from a missing one by
+//! whoever asks.
 
 use super::{Link, TreeEntry, TreeNames};
 use crate::model::{ObjectId, ObjectKind, oid};
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// The objects of one push with their links.
 #[derive(Clone, Debug, Default)]
 pub struct NewObjects {
-    kinds: HashMap<ObjectId, ObjectKind>,
-    named: HashMap<ObjectId, Named>,
+    /// Ids of twenty bytes. An [`ObjectId`] has room for the longer ones, and would take half as
+    /// much again.
+    short: HashMap<[u8; 20], Known>,
+    /// Ids of 32 bytes.
+    long: HashMap<[u8; 32], Known>,
+    /// How many objects are brought.
+    brought: usize,
+    /// How many ids are named.
+    named: usize,
     /// Further names of trees that stand under more than one.
     other_names: OtherNames,
     malformed: bool,
 }
 
-/// How an id is named.
+/// What is known of an id.
 #[derive(Clone, Copy, Debug, Default)]
-struct Named {
-    kinds: Kinds,
+struct Known {
+    /// What the push brings under it.
+    brought: Option<ObjectKind>,
+    /// What it is named as.
+    named: Kinds,
     /// The name that it stands under, if it is a tree in a tree. Bytes, for a small table.
     name: Option<NameBytes>,
 }
@@ -85,35 +95,58 @@ impl NewObjects {
 
     /// Notes that the push brings this object. Bringing it twice is legal.
     pub fn insert(&mut self, id: ObjectId, kind: ObjectKind) {
-        self.kinds.insert(id, kind);
+        let before = self.entry(&id).brought.replace(kind);
+        self.brought += usize::from(before.is_none());
     }
 
     /// Notes that some object of the push names `id` and takes it for `kind`; true if that is
     /// news, so that the caller can hold the number of names to a limit.
     pub fn name(&mut self, id: &oid, kind: ObjectKind) -> bool {
-        self.note(id, kind, None)
+        let mut kinds = Kinds::default();
+        kinds.add(kind);
+        self.note(id, kinds, None)
     }
 
     /// Notes what an entry of a tree of the push names, unless that is a gitlink.
     pub fn name_entry(&mut self, entry: &TreeEntry<'_>) {
         let Some(kind) = entry.kind() else { return };
         let name = (kind == ObjectKind::Tree).then(|| TreeNames::key(entry.name));
-        self.note(entry.id, kind, name);
+        let mut kinds = Kinds::default();
+        kinds.add(kind);
+        self.note(entry.id, kinds, name.map(|name| NameBytes(name.to_ne_bytes())));
     }
 
-    fn note(&mut self, id: &oid, kind: ObjectKind, name: Option<u16>) -> bool {
-        let (named, is_new) = match self.named.entry(id.to_owned()) {
-            Entry::Occupied(place) => (place.into_mut(), false),
-            Entry::Vacant(place) => (place.insert(Named::default()), true),
-        };
-        named.kinds.add(kind);
-        if let Some(name) = name {
-            let bytes = NameBytes(name.to_ne_bytes());
-            if *named.name.get_or_insert(bytes) != bytes {
-                self.other_names.add(id.to_owned(), name);
-            }
+    fn note(&mut self, id: &oid, kinds: Kinds, name: Option<NameBytes>) -> bool {
+        let known = self.entry(id);
+        let is_new = known.named == Kinds::default();
+        known.named.0 |= kinds.0;
+        if let Some(name) = name
+            && *known.name.get_or_insert(name) != name
+        {
+            self.other_names.add(id.to_owned(), u16::from_ne_bytes(name.0));
         }
+        self.named += usize::from(is_new);
         is_new
+    }
+
+    fn entry(&mut self, id: &oid) -> &mut Known {
+        match <[u8; 20]>::try_from(id.as_bytes()) {
+            Ok(key) => self.short.entry(key).or_default(),
+            Err(_) => self.long.entry(long_key(id)).or_default(),
+        }
+    }
+
+    fn known(&self, id: &oid) -> Option<&Known> {
+        match <&[u8; 20]>::try_from(id.as_bytes()) {
+            Ok(key) => self.short.get(key),
+            Err(_) => self.long.get(&long_key(id)),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&oid, &Known)> {
+        let short = self.short.iter().map(|(key, known)| (&key[..], known));
+        let long = self.long.iter().map(|(key, known)| (&key[..], known));
+        short.chain(long).map(|(key, known)| (oid::from_bytes_unchecked(key), known))
     }
 
     /// Notes that an object of the push cannot be read for its links. It is a fault only if a ref
@@ -129,20 +162,18 @@ impl NewObjects {
 
     /// Takes over what another worker noted.
     pub fn absorb(&mut self, other: Self) {
-        self.kinds.extend(other.kinds);
         self.malformed |= other.malformed;
         self.other_names.is_full |= other.other_names.is_full;
+        for (id, theirs) in other.all() {
+            if let Some(kind) = theirs.brought {
+                self.insert(id.to_owned(), kind);
+            }
+            if theirs.named != Kinds::default() {
+                self.note(id, theirs.named, theirs.name);
+            }
+        }
         for (id, name) in other.other_names.pairs {
             self.other_names.add(id, name);
-        }
-        for (id, theirs) in other.named {
-            let ours = self.named.entry(id).or_default();
-            ours.kinds.0 |= theirs.kinds.0;
-            if let Some(name) = theirs.name
-                && *ours.name.get_or_insert(name) != name
-            {
-                self.other_names.add(id, u16::from_ne_bytes(name.0));
-            }
         }
     }
 
@@ -151,12 +182,13 @@ impl NewObjects {
         if self.other_names.is_full {
             return TreeNames::all();
         }
-        let is_tree = |id: &ObjectId| self.kind(id) == Some(ObjectKind::Tree);
-        let first = |(id, named): (&ObjectId, &Named)| {
-            named.name.filter(|_| is_tree(id)).map(|name| u16::from_ne_bytes(name.0))
+        let first = |(_, known): (&oid, &Known)| {
+            let name = known.name.filter(|_| known.brought == Some(ObjectKind::Tree));
+            name.map(|name| u16::from_ne_bytes(name.0))
         };
         let mut names = TreeNames::default();
-        names.extend(self.named.iter().filter_map(first));
+        names.extend(self.all().filter_map(first));
+        let is_tree = |id: &ObjectId| self.kind(id) == Some(ObjectKind::Tree);
         let others = self.other_names.pairs.iter();
         names.extend(others.filter(|(id, _)| is_tree(id)).map(|(_, name)| *name));
         names
@@ -164,22 +196,22 @@ impl NewObjects {
 
     /// The kind of an object that the push brings.
     pub fn kind(&self, id: &oid) -> Option<ObjectKind> {
-        self.kinds.get(id).copied()
+        self.known(id)?.brought
     }
 
     /// How many different objects the push brings.
     pub fn len(&self) -> usize {
-        self.kinds.len()
+        self.brought
     }
 
     /// Whether it brings none.
     pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
+        self.brought == 0
     }
 
     /// How many different ids are named.
     pub fn named_len(&self) -> usize {
-        self.named.len()
+        self.named
     }
 
     /// Memory that the tables take.
@@ -188,30 +220,36 @@ impl NewObjects {
         // the hash for each place.
         let table =
             |room: usize, size: usize| (room as u64).saturating_mul(size as u64 + 1) / 7 * 8;
-        table(self.kinds.capacity(), size_of::<(ObjectId, ObjectKind)>())
-            .saturating_add(table(self.named.capacity(), size_of::<(ObjectId, Named)>()))
+        table(self.short.capacity(), size_of::<([u8; 20], Known)>())
+            .saturating_add(table(self.long.capacity(), size_of::<([u8; 32], Known)>()))
             .saturating_add(table(self.other_names.pairs.capacity(), size_of::<(ObjectId, u16)>()))
     }
 
     /// The ids of all objects the push brings, in no order.
-    pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
-        self.kinds.keys()
+    pub fn ids(&self) -> impl Iterator<Item = &oid> {
+        self.all().filter(|(_, known)| known.brought.is_some()).map(|(id, _)| id)
     }
 
     /// The links that lead out of the push, in no order.
     pub fn boundary(&self) -> impl Iterator<Item = Link> {
-        self.named
-            .iter()
-            .filter(|(id, _)| !self.kinds.contains_key(*id))
-            .flat_map(|(id, named)| named.kinds.iter().map(|kind| Link { id: *id, kind }))
+        self.all()
+            .filter(|(_, known)| known.brought.is_none())
+            .flat_map(|(id, known)| known.named.iter().map(|kind| Link { id: id.to_owned(), kind }))
     }
 
     /// Whether every link inside the push names the kind that the object has.
     pub fn kinds_agree(&self) -> bool {
-        self.named.iter().all(|(id, named)| {
-            self.kinds.get(id).is_none_or(|actual| named.kinds.iter().all(|kind| kind == *actual))
+        self.all().all(|(_, known)| {
+            known.brought.is_none_or(|actual| known.named.iter().all(|kind| kind == actual))
         })
     }
+}
+
+/// The key of an id of 32 bytes: there are no other lengths than the two.
+fn long_key(id: &oid) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.iter_mut().zip(id.as_bytes()).for_each(|(key, byte)| *key = *byte);
+    key
 }
 
 #[cfg(test)]
@@ -302,10 +340,23 @@ mod tests {
             objects.insert(ObjectId::from_bytes_or_panic(&bytes), ObjectKind::Blob);
             objects.name(&ObjectId::from_bytes_or_panic(&bytes), ObjectKind::Blob);
         }
-        // 2^17 places in each table.
-        let place = size_of::<(ObjectId, ObjectKind)>() + size_of::<(ObjectId, Named)>() + 2;
-        assert_eq!(objects.memory_bytes(), (place as u64) << 17);
-        assert!(place <= 73, "{place}");
+        // 2^17 places of 25 bytes, with one of the hash for each.
+        assert_eq!(size_of::<([u8; 20], Known)>(), 25);
+        assert_eq!(objects.memory_bytes(), 26 << 17);
+        assert_eq!((objects.len(), objects.named_len()), (100_000, 100_000));
+    }
+
+    #[test]
+    fn ids_of_both_lengths_are_told_apart() {
+        let mut objects = NewObjects::new();
+        let long = ObjectId::from_bytes_or_panic(&[1; 32]);
+        objects.insert(long, ObjectKind::Tree);
+        objects.insert(long, ObjectKind::Tree);
+        objects.name(&id(1), ObjectKind::Blob);
+        assert_eq!((objects.kind(&long), objects.kind(&id(1))), (Some(ObjectKind::Tree), None));
+        assert_eq!(objects.ids().collect::<Vec<_>>(), [&*long]);
+        assert_eq!(objects.boundary().count(), 1);
+        assert_eq!((objects.len(), objects.named_len()), (1, 1));
     }
 
     #[test]

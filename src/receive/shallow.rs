@@ -61,14 +61,14 @@ fn descendants<E>(
     mut read: impl FnMut(&ObjectId) -> Result<Option<(ObjectKind, Vec<u8>)>, E>,
 ) -> Result<HashSet<ObjectId>, E> {
     let mut children: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for id in objects.ids() {
-        if !matches!(objects.kind(id), Some(ObjectKind::Commit | ObjectKind::Tag)) {
+    for id in objects.ids().map(ToOwned::to_owned) {
+        if !matches!(objects.kind(&id), Some(ObjectKind::Commit | ObjectKind::Tag)) {
             continue;
         }
-        let Some((kind, data)) = read(id)? else { continue };
+        let Some((kind, data)) = read(&id)? else { continue };
         for link in links::links(kind, &data, hash).map_while(Result::ok) {
             if matches!(link.kind, ObjectKind::Commit | ObjectKind::Tag) {
-                children.entry(link.id).or_default().push(*id);
+                children.entry(link.id).or_default().push(id);
             }
         }
     }
