@@ -307,7 +307,7 @@ impl<'a> Worker<'a> {
             at = base;
         }
         let (index, mut content) = match self.bases.nearest(&path) {
-            Some((0, _)) | None => (path.len() - 1, self.maker.whole(at)?),
+            Some((0, _)) | None => (path.len() - 1, self.root(at)?),
             Some((index, held)) => {
                 let place = path.get(index - 1).copied().ok_or(IngestError::Reread)?;
                 (index - 1, self.maker.content(place, held)?)
@@ -324,6 +324,19 @@ impl<'a> Worker<'a> {
         self.remade_bytes = self.remade_bytes.saturating_add(content.len());
         self.shared.check_expansion(self.remade_bytes)?;
         Ok(content)
+    }
+
+    /// The object of `place` that is made from no other: of the pack, or of the repository if the
+    /// place lies behind all entries.
+    fn root(&mut self, place: u32) -> Result<Content, IngestError> {
+        match (place as usize).checked_sub(self.shared.table.len()) {
+            None => self.maker.whole(place),
+            // It went when its last delta had been made.
+            Some(number) => {
+                let (id, _) = self.shared.existing_base(number)?;
+                Ok(self.existing(&id)?.1)
+            }
+        }
     }
 
     /// Takes memory for what the tables have grown by.

@@ -246,6 +246,33 @@ fn bases_that_had_to_go_are_made_again_and_that_work_is_bounded() {
 }
 
 #[test]
+fn an_existing_base_is_read_again_if_what_was_made_of_it_had_to_go() {
+    let content = |n: u32, twin: bool| {
+        let mut content = vec![0; 100_000];
+        content.extend_from_slice(&[&n.to_be_bytes()[..], &[u8::from(twin)]].concat());
+        content
+    };
+    // One delta of the existing object; below it a chain whose members are all needed twice.
+    let mut pack = builder();
+    for n in 1..60 {
+        let base = content(n - 1, false);
+        for twin in [true, false].into_iter().filter(|twin| n > 1 || !twin) {
+            pack.ref_delta(blob_id(&base), &encode_delta(&base, &content(n, twin)).unwrap());
+        }
+    }
+    let bytes = pack.finish();
+    let store = Store::with([(ObjectKind::Blob, content(0, false))]);
+    for threads in [1, 2] {
+        let mut options = IngestOptions { threads, ..keeping(HashKind::Sha1) };
+        options.limits.base_cache_bytes_max = 2 << 20;
+        let taken = take(&bytes, &store, &options).unwrap();
+        assert_eq!(taken.ingested.objects.len(), 117);
+        assert_eq!(taken.pack().appended_bases, 1);
+        assert_eq!(taken.objects(HashKind::Sha1).len(), 118);
+    }
+}
+
+#[test]
 fn deltas_of_deltas_that_lead_in_a_circle_are_unresolved() {
     let (one, two) = (b"one thing or the other".as_slice(), b"two things or the others".as_slice());
     let mut pack = builder();
