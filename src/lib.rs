@@ -9,7 +9,7 @@
 //! floor 4  face    report
 //! floor 3  engine  ingest → snapshot     connectivity → snapshot     refs     hooks
 //! floor 2  world   repo
-//! floor 1  pure    wire   pack   links   access
+//! floor 1  pure    wire   pack   fsck → links   access
 //! floor 0  words   model
 //! ```
 
@@ -17,6 +17,7 @@ pub mod access;
 pub mod auth;
 pub mod cli;
 pub mod connectivity;
+pub mod fsck;
 pub mod hooks;
 pub mod http;
 pub mod ingest;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The floors, lowest first; each module with the modules of its own floor it may name.
 const FLOORS: &[&[(&str, &[&str])]] = &[
     &[("model", &[])],
-    &[("wire", &[]), ("pack", &[]), ("links", &[]), ("access", &[])],
+    &[("wire", &[]), ("pack", &[]), ("fsck", &["links"]), ("links", &[]), ("access", &[])],
     &[("repo", &[])],
     &[
         ("ingest", &["snapshot"]),
@@ -71,7 +71,7 @@ fn pure_floors_touch_no_world() {
     forbid(&worlds, |source| {
         matches!(
             source.module().as_deref(),
-            Some("model" | "wire" | "pack" | "links" | "access" | "report")
+            Some("model" | "wire" | "pack" | "fsck" | "links" | "access" | "report")
         )
     });
 }
