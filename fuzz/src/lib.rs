@@ -5,6 +5,7 @@
 //! was found once is kept as a file in `corpus/TARGET`.
 
 pub mod delta;
+pub mod fsck;
 pub mod idx;
 pub mod links;
 pub mod pack_parser;
@@ -15,8 +16,9 @@ pub mod request;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("delta", delta::run),
+    ("fsck", fsck::run),
     ("idx", idx::run),
     ("links", links::run),
     ("pack_parser", pack_parser::run),

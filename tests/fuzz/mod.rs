@@ -54,6 +54,7 @@ macro_rules! mutations {
 mutations! {
     mutated_deltas_hold: delta,
     mutated_indexes_hold: idx,
+    mutated_objects_are_judged: fsck,
     mutated_objects_hold: links,
     mutated_packs_hold: pack_parser,
     mutated_packets_hold: pkt_line,
