@@ -46,6 +46,7 @@ mod first_look;
 mod index_file;
 mod input;
 mod layout;
+mod listed_multi;
 mod listed_names;
 mod loose;
 mod loose_reader;

@@ -3,14 +3,14 @@
 //! A list never changes: snapshots hold it while the cache moves on. The next list is made from
 //! the one before it and a new listing, and only the indexes that are new are read.
 
+use super::SnapshotError;
 use super::descriptors::Descriptors;
 use super::first_look::{Looked, first_look};
 use super::index_file::{Identity, IndexFile, Unreadable, is_gone};
-use super::layout::IndexError;
+use super::listed_multi::{MULTI_KEY, Multi};
 use super::listed_names::{Names, names_exactly};
-use super::multi_pack_index::{self, MultiPackIndex, stem_of};
+use super::multi_pack_index::stem_of;
 use super::run::{self, PackFile, Run};
-use super::{IndexFault, SnapshotError};
 use crate::model::{HashKind, oid};
 use crate::repo::{DirectoryEntry, Disk};
 use std::cmp::Reverse;
@@ -43,13 +43,6 @@ type Named = (Arc<OsStr>, Arc<IndexFile>);
 
 /// Tables that were read when their indexes were looked at, by the numbers of these.
 type ReadAlready = HashMap<u64, Run>;
-
-/// The multi-pack-index, whether it is used or not: one that is not is not read again either.
-#[derive(Clone, Debug)]
-enum Multi {
-    Read { file: Arc<IndexFile>, packs: Arc<HashSet<OsString>> },
-    NotUnderstood(Identity),
-}
 
 /// Where and how lists are made.
 #[derive(Debug)]
@@ -138,20 +131,21 @@ impl PackList {
     ) -> Result<Updated, SnapshotError> {
         let names = Names::of(listing);
         let mut vanished = None;
-        let multi = self.look_at_multi(around, &names).or_else(|fault| match fault {
-            Unreadable::Gone(path) => {
-                vanished = Some(path);
-                Ok(None)
-            }
-            Unreadable::Error(error) => Err(error),
-        })?;
+        let multi =
+            Multi::look(self.multi.as_ref(), around, &names).or_else(|fault| match fault {
+                Unreadable::Gone(path) => {
+                    vanished = Some(path);
+                    Ok(None)
+                }
+                Unreadable::Error(error) => Err(error),
+            })?;
         let composed = self.compose(around, &names, multi.clone(), &mut vanished);
         let composed = match (composed, multi) {
             (
                 Err(Unreadable::Error(SnapshotError::CorruptIndex { path, source })),
                 Some(Multi::Read { file, .. }),
             ) if path == file.path() => {
-                let ignored = ignore_multi(file.identity(), &path, source);
+                let ignored = Multi::ignored(file.identity(), &path, source);
                 self.compose(around, &names, Some(ignored), &mut vanished)
             }
             (Err(Unreadable::Gone(path)), Some(_)) => {
@@ -288,37 +282,6 @@ impl PackList {
         self.runs.iter().map(|run| run.bytes()).sum()
     }
 
-    /// Looks whether there is a multi-pack-index, and reads what it covers if it is a new one.
-    fn look_at_multi(
-        &self,
-        around: &Surroundings<'_>,
-        names: &Names,
-    ) -> Result<Option<Multi>, Unreadable> {
-        if !names.has_multi {
-            return Ok(None);
-        }
-        let path = around.directory.join(multi_pack_index::FILE_NAME);
-        let identity = look_at(around.disk, &path)?;
-        if let Some(multi) = self.multi.as_ref().filter(|multi| multi.identity() == identity) {
-            return Ok(Some(multi.clone()));
-        }
-        let file = around.disk.open(&path).map_err(|error| unreadable(&path, error))?;
-        match MultiPackIndex::read(&file, identity.size, around.hash) {
-            Ok(multi) => {
-                let packs = multi.packs.iter().map(|stem| {
-                    Arc::new(PackFile::new(with_ending(around.directory, stem, ".pack")))
-                });
-                let index = IndexFile::new_multi(path, identity, packs.collect(), multi.layout);
-                // It stays open for what comes next: being read whole, or being searched.
-                around.open.file(index.number(), || Ok::<_, Unreadable>(file))?;
-                let packs = Arc::new(multi.packs.into_iter().collect());
-                Ok(Some(Multi::Read { file: Arc::new(index), packs }))
-            }
-            Err(IndexError::Io(error)) => Err(unreadable(&path, error)),
-            Err(IndexError::Fault(fault)) => Ok(Some(ignore_multi(identity, &path, fault))),
-        }
-    }
-
     /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know,
     /// and new ones, with the tables of those that were read. Those that have gone are left out.
     fn look_at_indexes(
@@ -361,36 +324,8 @@ impl PackList {
     }
 }
 
-/// What the multi-pack-index goes by among the indexes; no name of a file has a slash.
-const MULTI_KEY: &str = "/multi-pack-index";
-
 /// A guess at what an index costs beside its table: paths, names and their tables.
 const BYTES_OF_AN_INDEX: usize = 512;
-
-impl Multi {
-    fn identity(&self) -> Identity {
-        match self {
-            Self::Read { file, .. } => file.identity(),
-            Self::NotUnderstood(identity) => *identity,
-        }
-    }
-
-    fn pack_count(&self) -> usize {
-        match self {
-            Self::Read { packs, .. } => packs.len(),
-            Self::NotUnderstood(_) => 0,
-        }
-    }
-
-    fn covers(&self, stem: &OsStr) -> bool {
-        matches!(self, Self::Read { packs, .. } if packs.contains(stem))
-    }
-
-    /// One that names a pack that has gone is ignored whole: its objects may be anywhere by now.
-    fn is_usable(&self, names: &Names) -> bool {
-        matches!(self, Self::Read { packs, .. } if packs.is_subset(&names.packs))
-    }
-}
 
 /// Chooses which indexes are in memory: the smallest, since one index that is searched where it
 /// lies costs the same whatever its size.
@@ -443,7 +378,7 @@ pub(super) fn with_ending(directory: &Path, stem: &OsStr, ending: &str) -> PathB
 }
 
 /// What a listed file is.
-fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
+pub(super) fn look_at(disk: &Disk, path: &Path) -> Result<Identity, Unreadable> {
     match disk.stat(path) {
         Ok(Some(stat)) => Ok(Identity::of(&stat)),
         Ok(None) => Err(Unreadable::Gone(path.to_owned())),
@@ -457,10 +392,4 @@ pub(super) fn unreadable(path: &Path, error: io::Error) -> Unreadable {
     } else {
         Unreadable::Error(SnapshotError::io(path, error))
     }
-}
-
-/// The indexes say what a multi-pack-index does: without it nothing is missing.
-fn ignore_multi(identity: Identity, path: &Path, fault: IndexFault) -> Multi {
-    tracing::warn!(path = %path.display(), %fault, "ignoring a multi-pack-index");
-    Multi::NotUnderstood(identity)
 }
