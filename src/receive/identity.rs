@@ -1,5 +1,6 @@
 //! Who moves the refs, as reflogs have it: git's committer ident.
 
+use crate::refs::Committer;
 use crate::repo::{ConfigError, Environment, GitConfig};
 use bstr::{BString, ByteSlice, ByteVec};
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) fn committer(
     environment: &Environment,
     config: &GitConfig,
-) -> Result<BString, ConfigError> {
+) -> Result<Committer, ConfigError> {
     let variable = |name: &str| environment.var(name).map(|value| BString::from(value.as_bytes()));
     let set = |value: &BString| !value.trim().is_empty();
     let account = || account(environment);
@@ -35,8 +36,11 @@ pub(super) fn committer(
     line.push_str(" <");
     line.push_str(without_crud(&email));
     line.push_str("> ");
-    line.push_str(time(environment.var("GIT_COMMITTER_DATE")));
-    Ok(line)
+    let date = environment.var("GIT_COMMITTER_DATE").map(OsStr::to_owned);
+    Ok(Committer::new(move || {
+        line.push_str(time(date.as_deref()));
+        line
+    }))
 }
 
 fn first_setting(config: &GitConfig, keys: &[&str]) -> Result<Option<BString>, ConfigError> {
@@ -84,7 +88,7 @@ mod tests {
 
     fn line(variables: &[(&str, &str)], config: &str) -> String {
         let config = GitConfig::from_text(config.as_bytes()).unwrap();
-        committer(&environment(variables), &config).unwrap().to_string()
+        committer(&environment(variables), &config).unwrap().ident().to_string()
     }
 
     const DATE: (&str, &str) = ("GIT_COMMITTER_DATE", "1700000000 +0200");

@@ -7,6 +7,7 @@ use bstr::{BStr, BString, ByteSlice};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// A repository as the ref code sees it.
@@ -39,7 +40,7 @@ pub struct RefSettings {
     /// `core.logAllRefUpdates`.
     pub reflog: ReflogCreation,
     /// Who moves the refs, as reflogs have it: `name <email> seconds zone`.
-    pub committer: BString,
+    pub committer: Committer,
     /// Permission bits of ref files and reflogs, before the umask.
     pub file_mode: u32,
     /// Permission bits of directories, before the umask.
@@ -52,10 +53,36 @@ impl Default for RefSettings {
             ref_lock_timeout: LockTimeout::AtMost(Duration::from_millis(100)),
             packed_refs_timeout: LockTimeout::AtMost(Duration::from_secs(1)),
             reflog: ReflogCreation::Never,
-            committer: BString::default(),
+            committer: Committer::from(BString::default()),
             file_mode: 0o666,
             directory_mode: 0o777,
         }
+    }
+}
+
+/// A committer's ident, made when the first reflog is written: few pushes write any, and the time
+/// zone of the machine takes a look at many files.
+#[derive(Clone, Debug)]
+pub struct Committer(Arc<LazyLock<BString, Box<MakeIdent>>>);
+
+type MakeIdent = dyn FnOnce() -> BString + Send;
+
+impl Committer {
+    /// The ident that `make` gives, once it is needed.
+    pub fn new(make: impl FnOnce() -> BString + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// The ident.
+    pub fn ident(&self) -> &BStr {
+        self.0.as_bstr()
+    }
+}
+
+impl<T: Into<BString>> From<T> for Committer {
+    fn from(ident: T) -> Self {
+        let ident = ident.into();
+        Self::new(|| ident)
     }
 }
 

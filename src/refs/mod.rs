@@ -25,7 +25,7 @@ mod testing;
 mod tests;
 
 pub use advertised::{Advertised, AdvertisedRef, advertised};
-pub use context::{LockTimeout, RefContext, RefSettings, ReflogCreation};
+pub use context::{Committer, LockTimeout, RefContext, RefSettings, ReflogCreation};
 pub use error::{LockFailure, RefError};
 pub use hidden::HiddenRefs;
 pub use listing::{Ref, RefEntry, RefList, RefView};

@@ -144,7 +144,7 @@ impl<'a> Reflogs<'a> {
         let null = ObjectId::null(self.context.hash);
         let (before, after) = (change.before.unwrap_or(null), change.after.unwrap_or(null));
         let mut line = format!("{before} {after} ").into_bytes();
-        line.extend(one_line(&self.context.settings.committer));
+        line.extend(one_line(self.context.settings.committer.ident()));
         let message = one_line(change.message);
         if !message.is_empty() {
             line.push(b'\t');
