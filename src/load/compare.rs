@@ -40,13 +40,15 @@ pub(super) fn run(
         for (side, measured) in sides.iter().zip(&mut measured) {
             let warmup = number == 0;
             let length = if warmup { settings.pace.warmup } else { settings.pace.round };
-            let round = one_round(side, settings, length, warmup, progress, interrupt);
+            let (round, took) = one_round(side, settings, length, warmup, progress, interrupt);
+            if !warmup {
+                // Of a round that was cut short, as long as pushes of it were answered: these
+                // are counted.
+                measured.time += took;
+                measured.rounds.push(round);
+            }
             if interrupt.is_set() {
                 break 'rounds;
-            }
-            if !warmup {
-                measured.time += length;
-                measured.rounds.push(round);
             }
             reason = side.health.hopeless(settings.give_up);
             if reason.is_some() {
@@ -62,7 +64,8 @@ pub(super) fn run(
     Ok((ended.collect(), reason))
 }
 
-/// Opens the gate of one side for a while and waits until its last push is answered.
+/// Opens the gate of one side for a while and waits until its last push is answered. Gives how
+/// long the round was, too.
 fn one_round(
     side: &Side,
     settings: &Settings,
@@ -70,7 +73,7 @@ fn one_round(
     warmup: bool,
     progress: &Progress,
     interrupt: &Interrupt,
-) -> Round {
+) -> (Round, Duration) {
     side.health.restart();
     let mut before = 0;
     side.each_recorder(|recorder| {
@@ -93,6 +96,7 @@ fn one_round(
     }
     side.gate.set(State::Shut);
     side.drained(|| drain_patience(settings, interrupt));
+    let took = now.elapsed().min(length);
     let (mut after, mut latency) = (0, histogram::<u64>(3));
     side.each_recorder(|recorder| {
         after += recorder.totals.pushes;
@@ -101,11 +105,12 @@ fn one_round(
     });
     let quantile =
         |quantile| Duration::from_nanos(latency.value_at_quantile(quantile)).as_secs_f64();
-    Round {
-        pushes_per_second: super::numbers::rate(after - before, length),
+    let round = Round {
+        pushes_per_second: super::numbers::rate(after - before, took),
         p50_seconds: quantile(0.5),
         p99_seconds: quantile(0.99),
-    }
+    };
+    (round, took)
 }
 
 /// Rounds of each side that are measured, one at least.

@@ -85,8 +85,8 @@ pub enum RequestError {
         retry_after: Option<Duration>,
     },
     /// The answer is more than anybody can use.
-    #[error("the answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)]
-    TooLong,
+    #[error("the answer has more than {0} MiB")]
+    TooLong(usize),
 }
 
 impl Endpoint {
@@ -224,6 +224,10 @@ impl Connection {
                 sent: false,
             });
         };
+        let bytes_max = match service {
+            Some(Service::ReceivePack) => REPORT_BYTES_MAX,
+            _ => ANSWER_BYTES_MAX,
+        };
         let exchange = async {
             if let Err(error) = sender.ready().await {
                 return Err(Failure { error: broken(&error), sent: false });
@@ -232,7 +236,7 @@ impl Connection {
                 sent: !error.is_canceled() && !idempotent,
                 error: broken(&error),
             })?;
-            read(response).await.map_err(|error| Failure { error, sent: true })
+            read(response, bytes_max).await.map_err(|error| Failure { error, sent: true })
         };
         let result = match tokio::time::timeout(patience, exchange).await {
             Ok(result) => result,
@@ -352,8 +356,9 @@ where
     Ok(sender)
 }
 
-async fn read(response: Response<Incoming>) -> Result<Answer, RequestError> {
+async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, RequestError> {
     let (head, mut body) = response.into_parts();
+    let is_ok = head.status == StatusCode::OK;
     let mut timing: Vec<HeaderValue> = timings(&head.headers);
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
@@ -367,12 +372,16 @@ async fn read(response: Response<Incoming>) -> Result<Answer, RequestError> {
             }
             Err(frame) => timing.extend(frame.trailers_ref().map(timings).unwrap_or_default()),
         }
-        if whole.len() > ANSWER_BYTES_MAX {
-            return Err(RequestError::TooLong);
+        if !is_ok && whole.len().max(first.len()) > DETAIL_BYTES_MAX {
+            // More is never shown. Nor is the connection used again.
+            break;
+        }
+        if whole.len() > bytes_max {
+            return Err(RequestError::TooLong(bytes_max >> 20));
         }
     }
     let body = if whole.is_empty() { first } else { whole.into() };
-    if head.status == StatusCode::OK {
+    if is_ok {
         return Ok(Answer { body, timing });
     }
     let text = String::from_utf8_lossy(&body);
@@ -424,7 +433,12 @@ fn refusal(status: StatusCode, detail: &str) -> String {
 }
 
 const AGENT: &str = concat!("git/2.47 (packhouse-load/", env!("CARGO_PKG_VERSION"), ")");
+/// LIMIT: bytes of an advertisement or a fetched pack, for each pusher.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// LIMIT: bytes of the report of a push.
+const REPORT_BYTES_MAX: usize = 16 << 20;
+/// LIMIT: bytes that are read of an answer that refuses.
+const DETAIL_BYTES_MAX: usize = 64 << 10;
 const DETAIL_CHARS_MAX: usize = 200;
 
 #[cfg(test)]

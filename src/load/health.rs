@@ -30,8 +30,12 @@ impl Health {
         }
     }
 
-    /// Begins anew: nothing that took its time before was the server's doing.
+    /// Begins anew: nothing that took its time before was the server's doing. If nothing has
+    /// succeeded since something failed, it was, and the time goes on.
     pub(super) fn restart(&self) {
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            return;
+        }
         *lock(&self.begun) = Instant::now();
         self.last_success.store(0, Ordering::Relaxed);
     }

@@ -106,6 +106,10 @@ impl Gate {
                         turn.due = Some(arrivals.next().await?);
                     }
                     if !self.take_ticket(window) {
+                        // Whoever waits for an arrival need not: none will be served.
+                        if let Some(arrivals) = &self.arrivals {
+                            arrivals.stop();
+                        }
                         return None;
                     }
                     return Some(turn);

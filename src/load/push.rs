@@ -68,9 +68,10 @@ impl PushError {
     /// Whether the server may have done what was asked although it did not say so.
     pub(super) fn is_in_doubt(&self) -> bool {
         match self {
-            Self::Request(RequestError::Timeout(_) | RequestError::Broken(_)) | Self::NoVerdict => {
-                true
-            }
+            Self::Request(
+                RequestError::Timeout(_) | RequestError::Broken(_) | RequestError::TooLong(_),
+            )
+            | Self::NoVerdict => true,
             Self::Answer(error) => !matches!(error, AnswerError::Unpack(_)),
             Self::Request(RequestError::Status { status, .. }) => status.is_server_error(),
             _ => false,

@@ -161,25 +161,33 @@ impl Pusher {
         watch: &watch::Receiver<State>,
     ) -> Result<(), PushError> {
         let names = self.names(kind.refs);
+        // On a shared branch all or nothing: further refs that moved although the race was lost
+        // would move again with the next attempt, and away from what was acknowledged.
+        let atomic = kind.atomic || self.place.shared;
+        let mut unmoved = 0;
         // The value that the branch had when a push was refused, and the refusal.
         let mut refused: Option<(Option<ObjectId>, PushError)> = None;
         loop {
             let look = self.look(&names).await?;
             if let Some((old, error)) = refused.take() {
-                if old == look.values[0] && !speaks_of_a_lock(&error) {
+                unmoved = if old == look.values[0] { unmoved + 1 } else { 0 };
+                if unmoved > 0 && (!speaks_of_a_lock(&error) || unmoved > LOCKED_TIMES_MAX) {
                     return Err(error);
                 }
                 lock(&self.recorder).totals.lost_races += 1;
                 if *watch.borrow() == State::Over {
                     return Ok(());
                 }
-                if old == look.values[0] {
+                if unmoved > 0 {
                     // Whoever holds the lock needs a moment, and no further requests.
                     tokio::time::sleep(REST_MIN).await;
                 }
             }
-            let changes: Vec<_> = names.iter().cloned().zip(look.values.iter().copied()).collect();
-            let sent = self.send(&look, &changes, Some(parcel), kind.atomic).await?;
+            // A server without atomic pushes gets the branch alone.
+            let count = if self.place.shared && !look.agreement.atomic { 1 } else { names.len() };
+            let changes = names.iter().cloned().zip(look.values.iter().copied()).take(count);
+            let changes: Vec<_> = changes.collect();
+            let sent = self.send(&look, &changes, Some(parcel), atomic).await?;
             match sent.verdicts.iter().find_map(|verdict| verdict.as_ref().err()) {
                 None => {
                     self.pushed(turn.window, begun, &look, sent);
@@ -442,6 +450,9 @@ pub(super) const BROKEN_PROMISE: &str =
     "an acknowledged push was not shown by the next request of the same pusher";
 /// Refs that are looked for one by one.
 const FEW: usize = 4;
+/// How often a push meets a lock on a ref that does not move before it counts as refused: a lock
+/// that somebody left behind stays for ever.
+const LOCKED_TIMES_MAX: u32 = 100;
 const REST_MIN: Duration = Duration::from_millis(5);
 const REST_MAX: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);

@@ -4,6 +4,7 @@ use super::ledger::{Ledger, Missing};
 use super::numbers::{mean, rate, ratio, seconds};
 use super::recorder::Recorder;
 use super::run::Ended;
+use super::series::Slot;
 use super::settings::{End, Layout, Settings};
 use super::side::{Repository, Run};
 use super::target::Target;
@@ -249,6 +250,7 @@ impl SideSummary {
     fn new(url: String, ended: Ended, verification: Verification) -> Self {
         let Ended { recorder, measured, .. } = ended;
         let totals = recorder.totals;
+        let takes_turns = !measured.rounds.is_empty();
         let mut errors: Vec<ErrorCount> = recorder
             .errors
             .iter()
@@ -284,7 +286,7 @@ impl SideSummary {
             errors,
             verification,
             rounds: measured.rounds,
-            timeline: timeline(&recorder),
+            timeline: timeline(&recorder, takes_turns),
             histogram: recorder.latency,
         }
     }
@@ -358,11 +360,15 @@ impl Verification {
     }
 }
 
-fn timeline(recorder: &Recorder) -> Vec<Moment> {
+/// The slots of a run from the first in which something happened; of a comparison, whose sides are
+/// still while the other has its turn, those alone in which something did.
+fn timeline(recorder: &Recorder, takes_turns: bool) -> Vec<Moment> {
     let width = recorder.series.width().as_secs_f64();
     let slots = recorder.series.slots();
+    let happened = |slot: &Slot| !slot.latency.is_empty() || slot.failed > 0;
     slots
-        .filter(|(_, slot)| !slot.latency.is_empty() || slot.failed > 0)
+        .skip_while(|(_, slot)| !happened(slot))
+        .filter(|(_, slot)| !takes_turns || happened(slot))
         .map(|(at, slot)| Moment {
             at: at.as_secs_f64(),
             width,

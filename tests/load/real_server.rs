@@ -43,6 +43,38 @@ fn races_on_one_branch_are_lost_retried_and_counted() {
 }
 
 #[test]
+fn a_lost_race_takes_its_further_refs_with_it() {
+    let server = Server::start();
+    let mix = server.directory().join("mix.toml");
+    fs::write(&mix, "[[push]]\nrefs = 3\n").unwrap();
+    let (status, run) = load_json(&[
+        &server.url("one.git"),
+        "-n4",
+        "--layout=one-branch",
+        "--branch=main",
+        "--count=40",
+        "--mix",
+        &mix.display().to_string(),
+        "--verify",
+    ]);
+    assert_eq!(status, 0, "{run}");
+    assert_eq!(run["sides"][0]["verification"]["commits"], 40, "one for each push: {run}");
+}
+
+#[test]
+fn a_lock_that_stays_is_a_failure_and_not_a_race_without_end() {
+    let server = Server::start();
+    let repository = git::init_bare(&server.directory().join("repos/one.git"));
+    fs::write(repository.join("refs/heads/main.lock"), "").unwrap();
+    let url = server.url("one.git");
+    let arguments = ["-n1", "--layout=one-branch", "--branch=main", "--count=1"];
+    let (status, run) = load_json(&[&[url.as_str()], &arguments[..]].concat());
+    assert_eq!(status, 1, "{run}");
+    let side = &run["sides"][0];
+    assert_eq!((&side["pushes"], &side["failures"]), (&0.into(), &1.into()), "{run}");
+}
+
+#[test]
 fn a_mix_of_everything_leaves_sound_repositories() {
     let server = Server::start();
     let mix = server.directory().join("mix.toml");

@@ -199,11 +199,9 @@ fn time_scale(sides: &[SideSummary]) -> Scale {
     Scale::linear(if least.is_finite() { least.floor() } else { 0.0 }, most, left, right)
 }
 
-/// In a comparison the sides take turns: no line leads over the other's rounds.
+/// A line of latencies does not lead over slots in which nothing was answered: the server stood
+/// still, or in a comparison it was the other's turn.
 fn gap(side: &SideSummary) -> f64 {
-    if side.rounds.is_empty() {
-        return f64::INFINITY;
-    }
     side.timeline.first().map_or(f64::INFINITY, |at| at.width * 1.5)
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 pub fn text(summary: &Summary) -> String {
     let mut out = String::new();
     if let Some(reason) = &summary.given_up {
-        line(&mut out, &format!("given up: {reason}"));
+        line(&mut out, &format!("given up: {}", reason.replace('\n', " / ")));
     }
     if summary.interrupted {
         line(&mut out, "interrupted: this is what there was until then");
@@ -80,7 +80,7 @@ fn side_text(out: &mut String, name: &str, side: &SideSummary) {
             out,
             &format!(
                 "  {} pushes were due and never began: the server, or so few pushers, cannot keep \
-                 this rate",
+                 this rate (no latency is known of them: those above are the lower bound)",
                 side.unserved
             ),
         );
@@ -93,7 +93,8 @@ fn side_text(out: &mut String, name: &str, side: &SideSummary) {
         line(out, &format!("  {} failed:", side.failures));
     }
     for error in &side.errors {
-        line(out, &format!("  {:>8} × {}", error.count, error.text));
+        // On one line, so that no server can write lines of ours.
+        line(out, &format!("  {:>8} × {}", error.count, error.text.replace('\n', " / ")));
     }
     verified(out, &side.verification);
 }
