@@ -29,6 +29,26 @@ pub(crate) struct Turn {
     pub(crate) failed: f64,
 }
 
+impl Turn {
+    /// A turn that came to nothing.
+    const FAILED: Self = Self {
+        pushes_per_second: f64::NAN,
+        p50: f64::NAN,
+        p99: f64::NAN,
+        cpu_per_push: f64::NAN,
+        failed: 1.0,
+    };
+}
+
+/// Something acknowledged was not there: no peer is forgiven that.
+#[derive(Debug, thiserror::Error)]
+#[error("something acknowledged is not there:\n{0}")]
+struct Loss(String);
+
+fn is_loss(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<Loss>()
+}
+
 impl Layout {
     pub(crate) const ALL: [Self; 3] = [Self::OwnRepositories, Self::OwnBranches, Self::OneBranch];
 
@@ -55,13 +75,21 @@ pub(crate) fn compare(
     arguments: &Arguments,
 ) -> Outcome<()> {
     let cell = Cell { layout, pushers, scratch, turn: arguments.turn };
+    let take_turn = |server: &Server, verify: bool| match cell.take_turn(server, verify) {
+        // A peer that breaks down under the load is a row of its own, and no end of the others.
+        Err(error) if !server.is_packhouse() && !is_loss(&*error) => {
+            eprintln!("{}: the turn failed: {error}", server.name);
+            Ok(Turn::FAILED)
+        }
+        result => result.map_err(|error| format!("{}: {error}", server.name)),
+    };
     for server in servers {
-        cell.take_turn(server, true).map_err(|error| format!("{}: {error}", server.name))?;
+        take_turn(server, true)?;
     }
     let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); servers.len()];
     for _ in 0..arguments.rounds {
         for (server, turns) in servers.iter().zip(&mut turns) {
-            turns.push(cell.take_turn(server, false)?);
+            turns.push(take_turn(server, false)?);
         }
     }
     let rows: Vec<Row> = servers
@@ -157,11 +185,14 @@ pub(crate) fn generate(url: &str, flags: &[&str]) -> Outcome<Value> {
     let output = command.output()?;
     // Pushes that fail are the server's doing, and are counted. What is lost is not forgiven.
     let summary: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-    let lost = summary.as_ref().is_none_or(|summary| {
+    let is_lost = summary.as_ref().is_some_and(|summary| {
         let lost = |list: &str| summary.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
         lost("/sides/0/verification/lost") + lost("/sides/0/verification/early") > 0
     });
-    if lost || (!output.status.success() && output.status.code() != Some(1)) {
+    if is_lost {
+        return Err(Loss(String::from_utf8_lossy(&output.stdout).into_owned()).into());
+    }
+    if summary.is_none() || (!output.status.success() && output.status.code() != Some(1)) {
         let text = String::from_utf8_lossy(&output.stderr);
         let told = String::from_utf8_lossy(&output.stdout);
         return Err(format!("packhouse load: {} {text}\n{told}", output.status).into());

@@ -110,6 +110,7 @@ impl History {
                 1_700_000_000 + number,
                 message.len(),
             )?;
+            stream.push_str("deleteall\n");
             for blob in 0..3 {
                 let text = text(number * 3 + blob, 1024);
                 writeln!(
