@@ -6,7 +6,7 @@ mod null_server;
 use crate::load::files;
 use crate::load::mix::{Mix, MixError, PushKind, parse_bytes};
 use crate::load::report;
-use crate::load::run::RunError;
+use crate::load::run::{Outcome, RunError};
 use crate::load::settings::{End, Layout, Pace, Settings};
 use crate::load::summary::Summary;
 use crate::load::target::{Credentials, Target, is_loopback};
@@ -15,6 +15,7 @@ use crate::report::with_causes;
 use clap::{Args, Subcommand, ValueEnum};
 use help::EXAMPLES;
 use null_server::NullServerArguments;
+use rustix::fs::{Access, access};
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -96,7 +97,8 @@ pub(super) struct Load {
     #[arg(long, help_heading = CLIENT)]
     yes: bool,
 
-    /// Name of the user; the password is read from --password-file or PACKHOUSE_LOAD_PASSWORD
+    /// Name of the user; the password is read from --password-file or PACKHOUSE_LOAD_PASSWORD.
+    /// Credentials are sent to every URL given, the compared one too
     #[arg(long, value_name = "NAME", help_heading = WHO)]
     user: Option<String>,
     /// File whose first line is the password
@@ -104,7 +106,8 @@ pub(super) struct Load {
     password_file: Option<PathBuf>,
     #[arg(long, env = "PACKHOUSE_LOAD_PASSWORD", hide = true, hide_env_values = true)]
     password: Option<String>,
-    /// File whose first line is a bearer token (or PACKHOUSE_LOAD_TOKEN)
+    /// File whose first line is a bearer token (or PACKHOUSE_LOAD_TOKEN), sent to every URL
+    /// given, the compared one too
     #[arg(long, value_name = "FILE", conflicts_with = "user", help_heading = WHO)]
     token_file: Option<PathBuf>,
     #[arg(long, env = "PACKHOUSE_LOAD_TOKEN", hide = true, hide_env_values = true)]
@@ -121,10 +124,11 @@ pub(super) struct Load {
     #[arg(long, value_name = "DIR", help_heading = PROOF)]
     prepare: Option<PathBuf>,
     /// Look for everything that was acknowledged: refs shown, a fetch by git; status 1 if
-    /// anything is lost
+    /// anything is lost, 2 if not all could be looked at (needs git)
     #[arg(long, help_heading = PROOF)]
     verify: bool,
-    /// The directory of the server's repositories: git fsck and the refs on disk are verified too
+    /// The directory of the server's repositories: git fsck and the refs on disk are verified too.
+    /// Each lies there by the path of its URL, or by the end of it
     #[arg(long, value_name = "DIR", requires = "verify", help_heading = PROOF)]
     root: Option<PathBuf>,
 
@@ -165,7 +169,13 @@ impl Load {
         }
         match self.settings() {
             Ok(settings) => told(self.push(&settings), CANNOT_RUN),
-            Err(error) => told(Err(error), super::USAGE),
+            // No server had a say in it, and a mix is quoted in lines of its own.
+            Err(error) => {
+                for line in format!("packhouse: error: {}", with_causes(error.as_ref())).lines() {
+                    say(line);
+                }
+                ExitCode::from(super::USAGE)
+            }
         }
     }
 
@@ -184,22 +194,34 @@ impl Load {
                 }
             }
         }
-        let summary = match crate::load::run(settings) {
-            Ok(summary) => summary,
+        for path in self.report.iter().chain(&self.hdr) {
+            writable(path).map_err(|error| {
+                format!("cannot write '{}' after the run: {error}", path.display())
+            })?;
+        }
+        let outcome = match crate::load::run(settings) {
+            Ok(outcome) => outcome,
             Err(error @ RunError::Interrupted) => {
                 say(&format!("packhouse: {error}"));
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(error) => return Err(error.into()),
         };
-        self.tell(&summary)?;
-        Ok(status_of(&summary))
+        self.tell(&outcome.summary)?;
+        Ok(status_of(&outcome))
     }
 
     fn tell(&self, summary: &Summary) -> Result<(), Failure> {
         // First what nobody could get again; the files after.
         let text = if self.json { report::json(summary) } else { report::text(summary) };
         io::stdout().lock().write_all(text.as_bytes())?;
+        // Where nothing at all was verified the text has no verdict.
+        let unseen = summary.sides.iter().map(|side| &side.verification);
+        for verification in unseen.filter(|verification| self.verify && !verification.asked) {
+            for reason in &verification.skipped {
+                say(&format!("packhouse: not verified: {reason}"));
+            }
+        }
         if let Some(path) = &self.report {
             files::write(path, &report::page(summary))?;
         }
@@ -258,10 +280,8 @@ impl Load {
     }
 
     fn pace(&self) -> Result<Pace, Failure> {
-        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= RATE_MAX)) {
-            return Err(
-                format!("--rate: more than 0 and at most {RATE_MAX} pushes a second").into()
-            );
+        if self.rate.is_some_and(|rate| !(RATE_MIN..=RATE_MAX).contains(&rate)) {
+            return Err(format!("--rate: {RATE_MIN} to {RATE_MAX} pushes a second").into());
         }
         let end = match self.count {
             Some(0) => return Err("--count: at least one push".into()),
@@ -269,8 +289,10 @@ impl Load {
             None => End::After(seconds("--duration", self.duration)?),
         };
         let warmup = self.warmup.unwrap_or(if self.count.is_some() { 0.0 } else { 1.0 });
-        let warmup = Duration::try_from_secs_f64(warmup)
-            .map_err(|_| format!("--warmup: not a number of seconds: {warmup}"))?;
+        let warmup = match Duration::try_from_secs_f64(warmup) {
+            Ok(duration) if duration <= SECONDS_MAX => duration,
+            _ => return Err(out_of_range("--warmup", warmup)),
+        };
         Ok(Pace { warmup, end, rate: self.rate, round: seconds("--round", self.round)? })
     }
 
@@ -301,6 +323,7 @@ impl Load {
     }
 }
 
+/// Tells an error. What of it a server said stays within its line.
 fn told(result: Result<ExitCode, Failure>, otherwise: u8) -> ExitCode {
     result.unwrap_or_else(|error| {
         say(&format!("packhouse: error: {}", with_causes(error.as_ref())));
@@ -308,11 +331,14 @@ fn told(result: Result<ExitCode, Failure>, otherwise: u8) -> ExitCode {
     })
 }
 
-fn status_of(summary: &Summary) -> ExitCode {
-    if summary.has_failed() {
+fn status_of(outcome: &Outcome) -> ExitCode {
+    if outcome.summary.has_failed() {
         ExitCode::from(FAILED)
-    } else if summary.interrupted {
+    } else if outcome.summary.interrupted {
         ExitCode::from(INTERRUPTED)
+    } else if !outcome.verified {
+        say("packhouse: error: not everything that was acknowledged could be looked at");
+        ExitCode::from(CANNOT_RUN)
     } else {
         ExitCode::SUCCESS
     }
@@ -349,26 +375,53 @@ fn first_line(path: &Path) -> Result<String, Failure> {
 fn seconds(flag: &str, seconds: f64) -> Result<Duration, Failure> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() && duration <= SECONDS_MAX => Ok(duration),
-        _ => Err(format!("{flag}: not a number of seconds: {seconds}").into()),
+        _ => Err(out_of_range(flag, seconds)),
     }
+}
+
+fn out_of_range(flag: &str, seconds: f64) -> Failure {
+    let most = SECONDS_MAX.as_secs();
+    format!("{flag}: not a number of seconds up to {most}: {seconds}").into()
 }
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Whether a file could be made, or written over; nothing is made.
+fn writable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if path.exists() {
+        return Ok(access(path, Access::WRITE_OK)?);
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    if !std::fs::metadata(directory)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
 /// Writes a line to standard error; nobody can be told if that fails.
 fn say(line: &str) {
-    drop(io::stderr().lock().write_all(format!("{line}\n").as_bytes()));
+    drop(io::stderr().lock().write_all(format!("{}\n", printable(line)).as_bytes()));
+}
+
+/// One line that moves no cursor, whatever a server put into it.
+fn printable(line: &str) -> String {
+    line.replace(char::is_control, "\u{fffd}")
 }
 
 /// Pushes failed, or something was lost.
 const FAILED: u8 = 1;
-/// The run could not be made.
+/// The run could not be made, or not be verified.
 const CANNOT_RUN: u8 = 2;
 /// Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
 const PUSHERS_MAX: usize = 100_000;
+const RATE_MIN: f64 = 0.001;
 const RATE_MAX: f64 = 1e6;
 const SECONDS_MAX: Duration = Duration::from_secs(100 * 86_400);
 
@@ -417,6 +470,10 @@ mod tests {
             (&[url, "--duration=-1"], "--duration"),
             (&[url, "--duration=0"], "--duration"),
             (&[url, "--rate=0"], "--rate"),
+            (&[url, "--rate=1e-30"], "--rate: 0.001 to"),
+            (&[url, "--rate=NaN"], "--rate"),
+            (&[url, "--warmup=1e19"], "--warmup: not a number of seconds up to 8640000"),
+            (&[url, "--warmup=-1"], "--warmup"),
             (&[url, "--size=3"], "bytes"),
             (&[url, "--branch=main"], "--layout"),
             (&[url, "--user=me"], "PACKHOUSE_LOAD_PASSWORD"),
@@ -430,6 +487,11 @@ mod tests {
         }
         assert!(settings(&["http://h/{repo}", "--branch=main"]).is_ok());
         assert!(settings(&[url, "-n1", "--branch=main"]).is_ok());
+    }
+
+    #[test]
+    fn what_a_server_says_stays_within_its_line() {
+        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é"), "a\u{fffd}[2J\u{fffd}b\u{fffd}é");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::compare;
 use super::files::{self, FilesError};
+use super::git::Git;
 use super::interrupt::Interrupt;
 use super::ledger::Ledger;
 use super::pace::{Arrivals, State};
@@ -11,7 +12,7 @@ use super::settings::{End, Settings};
 use super::side::{Repository, Run, Side, SideError};
 use super::summary::{Measured, Summary, Verification};
 use super::supply::{Amount, Supply};
-use super::verify::{self, VerifyError};
+use super::verify::{self, Verified};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,15 +25,25 @@ pub enum RunError {
     /// The repositories could not be made.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The check after the run could not be made.
-    #[error(transparent)]
-    Verify(#[from] VerifyError),
+    /// What the check after the run looks with is not there.
+    #[error("--verify: there is no git on this machine to look with")]
+    NoGit,
     /// The system gives no random numbers or no signals.
     #[error("cannot begin")]
     System(#[from] std::io::Error),
     /// It was ended before anything was pushed.
     #[error("interrupted before the first push")]
     Interrupted,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub summary: Summary,
+    /// Whether a verification that was asked for could look at everything, so that it would have
+    /// found what is lost. True if none was asked for.
+    pub verified: bool,
 }
 
 /// One side at the end of its run.
@@ -44,7 +55,10 @@ pub(super) struct Ended {
 }
 
 /// Pushes as the settings say; ends at the first Ctrl-C with what there is.
-pub fn run(settings: &Settings) -> Result<Summary, RunError> {
+pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
+    if settings.verify && !Git::new(settings).is_there() {
+        return Err(RunError::NoGit);
+    }
     let interrupt = Interrupt::listen()?;
     let run = begin()?;
     let progress = Progress::new(settings);
@@ -80,20 +94,35 @@ pub fn run(settings: &Settings) -> Result<Summary, RunError> {
     };
     let waits = supply.waits();
     drop(supply);
-    let mut verifications = Vec::new();
+    let (mut verifications, mut verified) = (Vec::new(), true);
     for side in &ended {
-        let verification = if settings.verify {
-            progress.stage("looking for what was acknowledged");
-            verify::verify(settings, &side.repositories, &side.ledger, &interrupt)?
-        } else {
-            Verification::of_run(&side.ledger, &side.repositories)
-        };
+        let (verification, complete) = look(settings, side, &progress, &interrupt);
         verifications.push(verification);
+        verified &= complete;
     }
     progress.finish();
     let sides = ended.drain(..).zip(verifications).collect();
     let interrupted = interrupt.is_set();
-    Ok(Summary::new(settings, &run, sides, waits, interrupted, reason))
+    let summary = Summary::new(settings, &run, sides, waits, interrupted, reason);
+    Ok(Outcome { summary, verified })
+}
+
+/// Looks for what was acknowledged, if that was asked for; whether all of it was looked at.
+fn look(
+    settings: &Settings,
+    side: &Ended,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> (Verification, bool) {
+    let Ended { repositories, ledger, .. } = side;
+    if !settings.verify {
+        return (Verification::of_run(ledger, repositories), true);
+    }
+    progress.stage("looking for what was acknowledged");
+    let interrupted = || interrupt.is_set();
+    let Verified { verification, complete } =
+        verify::verify(settings, repositories, ledger, &interrupted);
+    (verification, complete)
 }
 
 /// Runs one server alone.
@@ -206,7 +235,7 @@ fn amount(settings: &Settings) -> Amount {
         // Pushes of the warm-up are not counted, and nobody knows how many there will be.
         End::Pushes(count) if settings.pace.warmup.is_zero() => {
             // One more for each pusher, which takes its step before it asks for a turn.
-            Some(count * sides + settings.pushers as u64 * sides)
+            Some(count.saturating_add(settings.pushers as u64).saturating_mul(sides))
         }
         _ => None,
     };

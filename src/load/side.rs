@@ -37,6 +37,8 @@ pub(super) struct Repository {
     pub(super) url: String,
     /// The name of its directory, where the server keeps all of them together.
     pub(super) directory: String,
+    /// The path of its URL.
+    pub(super) path: String,
     pub(super) paths: Arc<Paths>,
     pub(super) endpoint: Arc<Endpoint>,
 }
@@ -102,6 +104,7 @@ impl Side {
                 repositories.push(Repository {
                     url: target.repository_url(number),
                     directory: target.directory(number),
+                    path: target.path(number),
                     paths: Arc::new(Paths::new(&target.path(number))),
                     endpoint: Arc::clone(&endpoint),
                 });

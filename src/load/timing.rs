@@ -11,13 +11,19 @@ pub(super) fn parse(header: &[u8]) -> Vec<(String, Duration)> {
 
 fn metric(text: &str) -> Option<(String, Duration)> {
     let mut parts = split_unquoted(text, ';').into_iter().map(str::trim);
-    let name = parts.next().filter(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX)?;
+    let name = parts.next().filter(|name| is_token(name) && name.len() <= NAME_BYTES_MAX)?;
     let milliseconds: f64 = parts
         .filter_map(|part| part.split_once('='))
         .find(|(key, _)| key.trim().eq_ignore_ascii_case("dur"))
         .and_then(|(_, value)| value.trim().trim_matches('"').parse().ok())?;
     let duration = Duration::try_from_secs_f64(milliseconds / 1000.0).ok()?;
     Some((name.to_owned(), duration))
+}
+
+/// RFC 9110, section 5.6.2. A name is printed, so nothing else may be in it.
+fn is_token(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
 }
 
 fn split_unquoted(text: &str, separator: char) -> Vec<&str> {
@@ -47,5 +53,13 @@ mod tests {
         );
         assert!(parse(b"").is_empty());
         assert!(parse(b"a;dur=1e400").is_empty());
+    }
+
+    #[test]
+    fn names_are_tokens() {
+        for name in ["a b", "a\u{1b}[2J", "\"a\"", "é", "a\tb", "a/b"] {
+            assert!(parse(format!("{name};dur=1").as_bytes()).is_empty(), "{name:?}");
+        }
+        assert_eq!(parse(b"a-b.c_d!;dur=1").len(), 1);
     }
 }

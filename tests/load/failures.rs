@@ -125,7 +125,7 @@ fn a_slow_server_runs_into_the_timeout() {
 fn interrupted_once_it_tells_what_there_was() {
     let server = NullServer::with(&[]);
     let url = server.repositories();
-    let child = command(&[&url, "--duration=60", "--ahead=1M", "--warmup=0"])
+    let child = command(&[&url, "--duration=60", "--ahead=1M", "--warmup=0", "--verify"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -139,6 +139,8 @@ fn interrupted_once_it_tells_what_there_was() {
     assert_eq!(ended.status, 130, "{}{}", ended.out, ended.complaint);
     assert!(ended.out.contains("interrupted"), "{}", ended.out);
     assert!(!ended.out.contains(" 0.0 pushes/s"), "{}", ended.out);
+    assert!(!ended.out.contains("verified:"), "no verdict on nothing: {}", ended.out);
+    assert!(ended.complaint.contains("not verified: interrupted"), "{}", ended.complaint);
 }
 
 #[test]
@@ -150,5 +152,43 @@ fn a_host_that_is_not_this_machine_needs_a_yes() {
 fn a_command_line_without_sense_is_status_129() {
     for arguments in [&[][..], &["nonsense"], &["http://127.0.0.1/x", "--pushers=0"]] {
         assert_eq!(load(arguments).status, 129, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_report_that_has_no_place_is_told_before_the_run() {
+    let server = NullServer::with(&[]);
+    for flag in ["--report", "--hdr"] {
+        let ended = load(&[&server.repositories(), "--count=4", flag, "/nonexistent/x.html"]);
+        assert_eq!(ended.status, 2, "{}", ended.complaint);
+        let words = "cannot write '/nonexistent/x.html' after the run: No such file";
+        assert!(ended.complaint.contains(words), "{}", ended.complaint);
+        assert_eq!(ended.out, "");
+    }
+}
+
+#[test]
+fn what_a_server_says_moves_no_cursor() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x.git", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            drop(stream.read(&mut [0; 4096]));
+            let answer = "HTTP/1.1 503 No\r\nContent-Length: 8\r\n\r\ngo\x1b[2J\rx";
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    let ended = load(&[&url]);
+    assert!(ended.complaint.contains("go\u{fffd}[2J\u{fffd}x"), "{:?}", ended.complaint);
+    assert!(!ended.complaint.contains('\x1b'), "{:?}", ended.complaint);
+}
+
+#[test]
+fn numbers_that_no_clock_can_hold_are_status_129() {
+    for flag in ["--rate=1e-30", "--warmup=1e19", "--timeout=1e300", "--round=-1"] {
+        let ended = load(&["http://127.0.0.1:1/x.git", flag]);
+        let name = flag.split('=').next().unwrap();
+        assert_eq!(ended.status, 129, "{flag}: {}", ended.complaint);
+        assert!(ended.complaint.contains(name), "{flag}: {}", ended.complaint);
     }
 }

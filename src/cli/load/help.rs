@@ -36,6 +36,7 @@ A mix is a TOML file of kinds with weights:
 Exit status:
     0  every push was acknowledged, and everything was found that was looked for
     1  pushes failed, or something acknowledged is not there
-    2  the run could not be made: no server, no permission, no file
+    2  the run could not be made: no server, no permission, no file; or --verify could not look
+       at everything (what it could not is listed, and all that it did look at is there)
   129  the command line makes no sense
   130  ended by Ctrl-C (once: with a report; twice: at once)";
