@@ -150,12 +150,13 @@ fn alone(
         arrivals.clone().map(|arrivals| std::thread::spawn(move || arrivals.dispatch(begin, to)));
     let reason = watch(&side, settings, to, progress, interrupt);
     let unserved = arrivals.map_or(0, |arrivals| arrivals.stop());
-    let stopped = Instant::now();
     side.gate.set(State::Over);
     if let Some(dispatcher) = dispatcher {
         drop(dispatcher.join());
     }
     side.drained(|| drain_patience(settings, interrupt));
+    // Of a run that was cut short, what is answered now still counts: so does its time.
+    let stopped = Instant::now();
     let repositories = side.repositories.clone();
     let (recorder, ledger) = side.end(run);
     let end = match to {
