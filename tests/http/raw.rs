@@ -245,9 +245,16 @@ impl Connection {
 
     /// Whether the server has closed the connection, with everything read.
     pub fn is_closed(&mut self) -> bool {
-        match self.reader.fill_buf() {
-            Ok(bytes) => bytes.is_empty(),
-            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        loop {
+            match self.reader.fill_buf() {
+                Ok(bytes) => return bytes.is_empty(),
+                // A read with a deadline is not begun again by itself after a signal.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    eprintln!("not closed as it seems: {error}");
+                    return error.kind() == io::ErrorKind::ConnectionReset;
+                }
+            }
         }
     }
 
