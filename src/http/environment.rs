@@ -4,7 +4,7 @@
 //! a checked `GIT_PROTOCOL`, and that variables by which git would be led to another repository
 //! are not handed on from whoever started the server.
 
-use crate::repo::Environment;
+use crate::repo::{Environment, LOCAL_VARIABLES};
 use std::ffi::OsString;
 use std::net::IpAddr;
 
@@ -32,7 +32,7 @@ impl BaseEnvironment {
             .map(|(name, _)| name)
             .filter(|name| {
                 name.as_encoded_bytes().starts_with(b"PACKHOUSE_")
-                    || NOT_HANDED_ON.iter().any(|other| name == other)
+                    || not_handed_on().any(|other| *name == other)
             })
             .map(ToOwned::to_owned)
             .collect();
@@ -67,26 +67,14 @@ impl BaseEnvironment {
     }
 }
 
-/// What `git rev-parse --local-env-vars` lists, apart from the configuration that an operator may
-/// have given on purpose; and the variables of a request.
-const NOT_HANDED_ON: [&str; 16] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_PROTOCOL",
-    "GIT_QUARANTINE_PATH",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
-    "REMOTE_ADDR",
-    "REMOTE_USER",
-];
+/// The variables of a request.
+const OF_A_REQUEST: [&str; 4] =
+    ["GIT_PROTOCOL", "GIT_QUARANTINE_PATH", "REMOTE_ADDR", "REMOTE_USER"];
+
+/// What is not handed on from whoever started the server.
+fn not_handed_on() -> impl Iterator<Item = &'static str> {
+    LOCAL_VARIABLES.into_iter().chain(OF_A_REQUEST)
+}
 
 #[cfg(test)]
 mod tests {
@@ -135,7 +123,7 @@ mod tests {
 
     #[test]
     fn leftovers_of_another_repository_or_request_are_not_handed_on() {
-        let mut process: Vec<_> = NOT_HANDED_ON.iter().map(|name| (*name, "left")).collect();
+        let mut process: Vec<_> = not_handed_on().map(|name| (name, "left")).collect();
         process.push(("PACKHOUSE_HTPASSWD", "left"));
         process.push(("GIT_CONFIG_GLOBAL", "/etc/gitconfig"));
         let environment = of(&process, None, None);

@@ -14,7 +14,7 @@ use super::Receiver;
 use super::settings::PushSettings;
 use crate::model::{HashKind, ObjectId};
 use crate::refs::{RefContext, RefStore, RefView};
-use crate::repo::{Environment, Repository, object_directories};
+use crate::repo::{Environment, LOCAL_VARIABLES, Repository, object_directories};
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch::Mode;
 use std::collections::HashSet;
@@ -190,24 +190,8 @@ fn run(
     text.split(|byte| *byte == b'\n').map_while(id).collect()
 }
 
-/// The variables of `git rev-parse --local-env-vars`.
+/// The variables of `git rev-parse --local-env-vars`, configuration included.
 fn is_of_one_repository(name: &OsStr) -> bool {
-    const NAMES: &[&str] = &[
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_NO_REPLACE_OBJECTS",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    ];
-    NAMES.iter().any(|one| name == *one)
+    const CONFIGURATION: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
+    LOCAL_VARIABLES.iter().chain(&CONFIGURATION).any(|one| name == *one)
 }

@@ -7,6 +7,23 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
+/// The variables that are about one repository (`git rev-parse --local-env-vars`), without those
+/// that hand down configuration, which an operator may have set on purpose.
+pub const LOCAL_VARIABLES: [&str; 12] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 /// Environment variables by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);

@@ -32,7 +32,7 @@ pub use change_set::ChangeSet;
 pub use config::{ConfigError, GitConfig};
 pub use disk::{Counts, DirectoryEntries, DirectoryEntry, Disk, EntryKind, Stat, lacks_resources};
 pub use durable_file::DurableFile;
-pub use environment::Environment;
+pub use environment::{Environment, LOCAL_VARIABLES};
 pub use flush_policy::{Component, FlushPolicy};
 pub use in_flight::{InFlight, InFlightGuard, Recovered};
 pub use keep::{KeepGuard, KeepRegistry};
