@@ -1,8 +1,10 @@
 //! An index file on disk: which file it is, and how to search it where it lies.
 //!
-//! An index that does not fit the memory budget is searched with positioned reads: its fan-out
-//! table is kept, ids are read in blocks. The file is opened when it is first asked, and is one of
-//! a bounded number of open files.
+//! An index that is large, or does not fit the memory budget, is searched with positioned reads:
+//! its fan-out table is kept, ids are read in blocks. The file is opened when it is first asked,
+//! and is one of a bounded number of open files. A large index that fits is read whole once it has
+//! been asked so often that this pays: a process that is started for one small push never reads
+//! the index of a big repository.
 
 use super::descriptors::Descriptors;
 use super::error::{IndexFault, SnapshotError};
@@ -16,7 +18,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 /// Which file a path names: two files that had one name, one after the other, differ.
 ///
@@ -40,7 +44,19 @@ pub(super) struct IndexFile {
     is_multi: bool,
     packs: Vec<Arc<PackFile>>,
     layout: OnceLock<Layout>,
+    /// Whether there is memory for its table.
+    may_load: AtomicBool,
+    searches: AtomicU32,
+    /// The table, once it has been read.
+    table: OnceLock<Run>,
 }
+
+/// Bytes of an index that is read when it is met. A larger one is searched where it lies at first.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// A table is read after one search for so many of its objects: reading it takes about as long as
+/// the searches have taken by then.
+const OBJECTS_PER_SEARCH: u32 = 32;
 
 /// An index that is not what it was when it was listed.
 #[derive(Debug)]
@@ -82,8 +98,7 @@ impl Identity {
 impl IndexFile {
     /// An index of one pack. Nothing is opened.
     pub(super) fn new(path: PathBuf, identity: Identity, pack: Arc<PackFile>) -> Self {
-        let (number, packs, layout) = (next_number(), vec![pack], OnceLock::new());
-        Self { number, path, identity, is_multi: false, packs, layout }
+        Self::with(path, identity, false, vec![pack], OnceLock::new())
     }
 
     /// A multi-pack-index whose layout has been read.
@@ -93,8 +108,48 @@ impl IndexFile {
         packs: Vec<Arc<PackFile>>,
         layout: Layout,
     ) -> Self {
-        let (number, layout) = (next_number(), layout.into());
-        Self { number, path, identity, is_multi: true, packs, layout }
+        Self::with(path, identity, true, packs, layout.into())
+    }
+
+    fn with(
+        path: PathBuf,
+        identity: Identity,
+        is_multi: bool,
+        packs: Vec<Arc<PackFile>>,
+        layout: OnceLock<Layout>,
+    ) -> Self {
+        Self {
+            number: next_number(),
+            path,
+            identity,
+            is_multi,
+            packs,
+            layout,
+            may_load: AtomicBool::new(false),
+            searches: AtomicU32::new(0),
+            table: OnceLock::new(),
+        }
+    }
+
+    /// Whether it is searched where it lies until that has been done often. A multi-pack-index is
+    /// not: a damaged one is ignored, which must be known before anything is found in it.
+    pub(super) fn is_large(&self) -> bool {
+        !self.is_multi && self.identity.size > LARGE_BYTES
+    }
+
+    /// Whether its table was read because it was searched often.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.table.get().is_some()
+    }
+
+    /// Whether there is memory for the table of a large index.
+    pub(super) fn may_load(&self) -> bool {
+        self.may_load.load(Ordering::Relaxed)
+    }
+
+    /// Says whether there is memory for the table of a large index.
+    pub(super) fn let_load(&self, may_load: bool) {
+        self.may_load.store(may_load, Ordering::Relaxed);
     }
 
     /// The number under which the file is open when it is searched where it lies.
@@ -126,14 +181,26 @@ impl IndexFile {
     /// Reads the index from its bytes.
     pub(super) fn parse(&self, bytes: &[u8], hash: HashKind) -> Result<Run, IndexError> {
         let layout = read_layout(bytes, bytes.len() as u64, hash, self.is_multi)?;
-        if !has_right_checksum(bytes, hash) {
+        let is_right = || has_right_checksum(bytes, hash);
+        let table = || Run::from_index(&layout, bytes, self.packs.clone());
+        let (is_right, run) = if bytes.len() as u64 > LARGE_BYTES {
+            thread::scope(|scope| {
+                let checked = scope.spawn(is_right);
+                let run = table();
+                // A thread that could not end has found nothing right.
+                (checked.join().unwrap_or(false), run)
+            })
+        } else {
+            (is_right(), table())
+        };
+        if !is_right {
             return Err(IndexFault::Checksum.into());
         }
         self.note_checksum(&layout);
-        Run::from_index(&layout, bytes, self.packs.clone())
+        run
     }
 
-    /// Looks an object up where the index lies.
+    /// Looks an object up where the index lies, or in its table if that has been read.
     pub(super) fn find(
         &self,
         id: &oid,
@@ -141,6 +208,9 @@ impl IndexFile {
         open: &Descriptors<File>,
         hash: HashKind,
     ) -> Result<Option<(&Arc<PackFile>, u64)>, Unreadable> {
+        if let Some(table) = self.table.get() {
+            return Ok(table.find(id).next());
+        }
         let file = open.file(self.number, || self.open(disk))?;
         let layout = if let Some(layout) = self.layout.get() {
             layout
@@ -150,6 +220,10 @@ impl IndexFile {
             self.note_checksum(&layout);
             self.layout.get_or_init(|| layout)
         };
+        if self.is_worth_loading(layout) {
+            let table = self.load(&file, hash)?;
+            return Ok(self.table.get_or_init(|| table).find(id).next());
+        }
         let place =
             search(layout, &*file, id.as_bytes()).map_err(|error| self.unreadable(error))?;
         match place {
@@ -159,6 +233,13 @@ impl IndexFile {
                 None => Err(self.unreadable(IndexFault::PackNames.into())),
             },
         }
+    }
+
+    /// Whether this is the search after which the table is read. One of all threads is told so,
+    /// the others go on as before until it is done.
+    fn is_worth_loading(&self, layout: &Layout) -> bool {
+        self.may_load.load(Ordering::Relaxed)
+            && self.searches.fetch_add(1, Ordering::Relaxed) == layout.count() / OBJECTS_PER_SEARCH
     }
 
     fn note_checksum(&self, layout: &Layout) {
@@ -365,5 +446,70 @@ mod tests {
                 assert!(source.1.get() <= reads_max, "{}", source.1.get());
             }
         }
+    }
+
+    /// The file of an index of so many objects, and their ids.
+    fn stored(directory: &Path, count: u64) -> (IndexFile, Vec<ObjectId>) {
+        let mut places: Vec<_> = (0..count)
+            .map(|n| {
+                let mut id = [0; 20];
+                id[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+                (ObjectId::Sha1(id), 12 + n)
+            })
+            .collect();
+        places.sort();
+        let path = directory.join("pack-1.idx");
+        let bytes = index_v2(HashKind::Sha1, &places, &checksum(HashKind::Sha1, b""));
+        std::fs::write(&path, bytes).unwrap();
+        let identity = Identity::of_file(&File::open(&path).unwrap()).unwrap();
+        let pack = Arc::new(PackFile::new(path.with_extension("pack")));
+        let ids = places.into_iter().map(|(id, _)| id).collect();
+        (IndexFile::new(path, identity, pack), ids)
+    }
+
+    #[test]
+    fn a_large_index_is_read_whole_once_it_has_been_searched_often() {
+        let directory = tempfile::tempdir().unwrap();
+        let (index, ids) = stored(directory.path(), 40_000);
+        assert!(index.is_large());
+        let open = Descriptors::new(4);
+        let find = |id: &ObjectId| index.find(id, &Disk::default(), &open, HashKind::Sha1);
+        let searches = 40_000 / OBJECTS_PER_SEARCH as usize + 1;
+        let mut offsets = Vec::new();
+        for may_load in [false, true] {
+            index.let_load(may_load);
+            for id in &ids[..searches] {
+                assert!(!index.is_loaded());
+                offsets.push(find(id).unwrap_or_else(|_| panic!()).unwrap().1);
+            }
+        }
+        assert!(index.is_loaded());
+        let absent = ObjectId::Sha1([7; 20]);
+        assert!(find(&absent).unwrap_or_else(|_| panic!()).is_none());
+        let again = ids[..searches].iter().map(|id| find(id).unwrap_or_else(|_| panic!()));
+        let again: Vec<_> = again.map(|found| found.unwrap().1).collect();
+        assert_eq!([&again[..], &again].concat(), offsets);
+    }
+
+    #[test]
+    fn a_damaged_large_index_is_an_error_when_it_is_read_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let (index, ids) = stored(directory.path(), 40_000);
+        let mut bytes = std::fs::read(index.path()).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(index.path(), &bytes).unwrap();
+        let identity = Identity::of_file(&File::open(index.path()).unwrap()).unwrap();
+        let index = IndexFile::new(index.path().to_owned(), identity, index.packs()[0].clone());
+        index.let_load(true);
+        let open = Descriptors::new(4);
+        let searched =
+            ids.iter().find_map(|id| index.find(id, &Disk::default(), &open, HashKind::Sha1).err());
+        assert!(matches!(
+            searched,
+            Some(Unreadable::Error(SnapshotError::CorruptIndex {
+                source: IndexFault::Checksum,
+                ..
+            }))
+        ));
     }
 }

@@ -172,6 +172,36 @@ impl Layout {
         block.get(start..start.saturating_add(self.id_bytes)).unwrap_or_default()
     }
 
+    /// All ids in a row, of an index that is in memory whole.
+    pub(super) fn all_ids(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut ids = Vec::new();
+        self.read_ids(bytes, 0..self.count(), &mut ids)?;
+        if self.id_stride == self.id_bytes {
+            return Ok(ids);
+        }
+        let ids = ids.chunks(self.id_stride);
+        Ok(ids.flat_map(|id| id.get(..self.id_bytes).unwrap_or_default()).copied().collect())
+    }
+
+    /// The packs and the offsets of all objects, of an index that is in memory whole.
+    pub(super) fn all_places(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<u64>), IndexError> {
+        let count = self.count() as usize;
+        if let Places::Table { at, .. } = self.places {
+            let plain = plain_offsets(bytes, at, count);
+            let plain = plain.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            if plain.iter().all(|offset| (OFFSET_MIN..1 << 31).contains(offset)) {
+                return Ok((vec![0; count], plain));
+            }
+        }
+        let (mut packs, mut offsets) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for position in 0..self.count() {
+            let Place { pack, offset } = self.place(bytes, position)?;
+            packs.push(pack);
+            offsets.push(offset);
+        }
+        Ok((packs, offsets))
+    }
+
     /// Where the object at this position is.
     pub(super) fn place(
         &self,
@@ -215,6 +245,13 @@ impl Layout {
     fn has_plain_offsets(&self, large: LargeOffsets) -> bool {
         large.count == 0 && matches!(self.places, Places::TableWithPacks { .. })
     }
+}
+
+/// The numbers of four bytes that begin at `at`.
+fn plain_offsets(bytes: &[u8], at: u64, count: usize) -> Option<Vec<u64>> {
+    let table = bytes.get(usize::try_from(at).ok()?..)?.get(..count.checked_mul(4)?)?;
+    let (numbers, _) = table.as_chunks::<4>();
+    Some(numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number))).collect())
 }
 
 /// Whether the checksum that ends an index file is that of the content before it.

@@ -29,7 +29,7 @@ pub(super) struct PackList {
     multi: Option<Multi>,
     /// The indexes in memory, from the longest table to the shortest.
     runs: Vec<Arc<Run>>,
-    /// The indexes that are too large for it.
+    /// The indexes that are too large for it, or large and not searched often so far.
     on_disk: Vec<Arc<IndexFile>>,
 }
 
@@ -187,9 +187,11 @@ impl PackList {
         if let Some(Multi::Read { file, .. }) = usable {
             wanted.push((Arc::from(OsStr::new(MULTI_KEY)), Arc::clone(file)));
         }
-        let mut indexes = choose(wanted, around.bytes_max);
-        let loaded = self.load_new(around, &mut indexes, &mut read, vanished)?;
-        let (before, after) = (in_memory(&self.indexes), in_memory(&indexes));
+        let before = in_memory(&self.indexes);
+        let mut indexes =
+            choose(wanted, around.bytes_max, |file| before.contains_key(&file.number()));
+        let loaded = load_new(around, &before, &mut indexes, &mut read, vanished)?;
+        let after = in_memory(&indexes);
         let gone = before.iter().filter(|(number, _)| !after.contains_key(number));
         let gone = gone.flat_map(|(_, file)| file.packs().iter().map(|pack| pack.number));
         let mut runs = without(&self.runs, &gone.collect());
@@ -197,41 +199,6 @@ impl PackList {
         let on_disk = indexes.values().filter(|listed| !listed.in_memory);
         let on_disk = on_disk.map(|listed| Arc::clone(&listed.file)).collect();
         Ok(Self { indexes, multi, runs, on_disk })
-    }
-
-    /// Reads the indexes that are to be in memory and are not yet. Those that have gone are taken
-    /// out.
-    fn load_new(
-        &self,
-        around: &Surroundings<'_>,
-        indexes: &mut HashMap<Arc<OsStr>, Listed>,
-        read: &mut ReadAlready,
-        vanished: &mut Option<PathBuf>,
-    ) -> Result<Vec<Run>, Unreadable> {
-        let before = in_memory(&self.indexes);
-        let mut loaded = Vec::new();
-        let mut gone = Vec::new();
-        for (name, listed) in indexes.iter().filter(|(_, listed)| listed.in_memory) {
-            if before.contains_key(&listed.file.number()) {
-                continue;
-            }
-            if let Some(run) = read.remove(&listed.file.number()) {
-                loaded.push(run);
-                continue;
-            }
-            match load(around, &listed.file) {
-                Ok(run) => loaded.push(run),
-                Err(Unreadable::Gone(path)) if **name != *MULTI_KEY => {
-                    *vanished = Some(path);
-                    gone.push(Arc::clone(name));
-                }
-                Err(fault) => return Err(fault),
-            }
-        }
-        for name in gone {
-            indexes.remove(&name);
-        }
-        Ok(loaded)
     }
 
     /// This list with a pack of our own, whose index is `bytes`. `None` if nothing is to be
@@ -279,7 +246,9 @@ impl PackList {
     }
 
     fn table_bytes(&self) -> u64 {
-        self.runs.iter().map(|run| run.bytes()).sum()
+        let may_grow = self.on_disk.iter().filter(|file| file.may_load());
+        let may_grow: u64 = may_grow.map(|file| file.identity().memory_estimate()).sum();
+        self.runs.iter().map(|run| run.bytes()).sum::<u64>().saturating_add(may_grow)
     }
 
     /// The indexes of packs that `covered`, the multi-pack-index, does not cover: the ones we know,
@@ -328,15 +297,23 @@ impl PackList {
 const BYTES_OF_AN_INDEX: usize = 512;
 
 /// Chooses which indexes are in memory: the smallest, since one index that is searched where it
-/// lies costs the same whatever its size.
-fn choose(mut wanted: Vec<Named>, bytes_max: u64) -> HashMap<Arc<OsStr>, Listed> {
-    wanted.sort_by_key(|(_, file)| file.identity().size);
+/// lies costs the same whatever its size; before them those whose tables have been read on their
+/// own. Large ones that are chosen and are not merged yet get there by being searched often.
+fn choose(
+    mut wanted: Vec<Named>,
+    bytes_max: u64,
+    is_merged: impl Fn(&IndexFile) -> bool,
+) -> HashMap<Arc<OsStr>, Listed> {
+    wanted.sort_by_cached_key(|(_, file)| (!file.is_loaded(), file.identity().size));
     let mut bytes = 0u64;
     wanted
         .into_iter()
         .map(|(name, file)| {
             bytes = bytes.saturating_add(file.identity().memory_estimate());
-            (name, Listed { file, in_memory: bytes <= bytes_max })
+            let has_room = bytes <= bytes_max;
+            file.let_load(has_room);
+            let in_memory = has_room && (!file.is_large() || is_merged(&file));
+            (name, Listed { file, in_memory })
         })
         .collect()
 }
@@ -344,6 +321,40 @@ fn choose(mut wanted: Vec<Named>, bytes_max: u64) -> HashMap<Arc<OsStr>, Listed>
 fn in_memory(indexes: &HashMap<Arc<OsStr>, Listed>) -> HashMap<u64, &IndexFile> {
     let listed = indexes.values().filter(|listed| listed.in_memory);
     listed.map(|listed| (listed.file.number(), &*listed.file)).collect()
+}
+
+/// Reads the indexes that are to be in memory and are not yet. Those that have gone are taken
+/// out.
+fn load_new(
+    around: &Surroundings<'_>,
+    before: &HashMap<u64, &IndexFile>,
+    indexes: &mut HashMap<Arc<OsStr>, Listed>,
+    read: &mut ReadAlready,
+    vanished: &mut Option<PathBuf>,
+) -> Result<Vec<Run>, Unreadable> {
+    let mut loaded = Vec::new();
+    let mut gone = Vec::new();
+    for (name, listed) in indexes.iter().filter(|(_, listed)| listed.in_memory) {
+        if before.contains_key(&listed.file.number()) {
+            continue;
+        }
+        if let Some(run) = read.remove(&listed.file.number()) {
+            loaded.push(run);
+            continue;
+        }
+        match load(around, &listed.file) {
+            Ok(run) => loaded.push(run),
+            Err(Unreadable::Gone(path)) if **name != *MULTI_KEY => {
+                *vanished = Some(path);
+                gone.push(Arc::clone(name));
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    for name in gone {
+        indexes.remove(&name);
+    }
+    Ok(loaded)
 }
 
 fn load(around: &Surroundings<'_>, file: &IndexFile) -> Result<Run, Unreadable> {

@@ -5,7 +5,7 @@
 //! cost what it costs in one, and a new pack cost its own objects, not the repository's.
 
 use super::error::IndexFault;
-use super::layout::{IndexError, Layout, Place};
+use super::layout::{IndexError, Layout};
 use crate::model::{ObjectId, oid};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashSet};
@@ -72,15 +72,12 @@ impl Run {
         packs: Vec<Arc<PackFile>>,
     ) -> Result<Self, IndexError> {
         let count = layout.count() as usize;
-        let mut block = Vec::new();
-        layout.read_ids(bytes, 0..layout.count(), &mut block)?;
-        let mut run = Self::with_capacity(layout.id_bytes(), count, packs);
-        for (index, position) in (0..layout.count()).enumerate() {
-            let Place { pack, offset } = layout.place(bytes, position)?;
-            if pack as usize >= run.packs.len() {
-                return Err(IndexFault::PackNames.into());
-            }
-            run.push(layout.id_in(&block, index), pack, offset);
+        let mut run = Self::with_capacity(layout.id_bytes(), 0, packs);
+        run.ids = layout.all_ids(bytes)?;
+        (run.pack_numbers, run.offsets) = layout.all_places(bytes)?;
+        let packs = run.packs.len();
+        if run.pack_numbers.iter().any(|pack| *pack as usize >= packs) {
+            return Err(IndexFault::PackNames.into());
         }
         run.count_fan_out();
         let in_order = (1..count).all(|index| run.id(index - 1) <= run.id(index));
