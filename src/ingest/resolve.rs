@@ -166,8 +166,8 @@ fn round(
     join(results)
 }
 
-/// What all threads found, or the error of one of them.
-fn join(results: Vec<Result<Found, IngestError>>) -> Result<Vec<Found>, IngestError> {
+/// What all threads of one job gave, or the error of one of them.
+pub(super) fn join<T>(results: Vec<Result<T, IngestError>>) -> Result<Vec<T>, IngestError> {
     let mut found = Vec::new();
     let mut failed = None;
     for result in results {

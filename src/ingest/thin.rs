@@ -1,27 +1,32 @@
 //! Completing a thin pack: the bases that it misses are appended, so that it can stand alone.
 //!
 //! The received bytes stay where they are. Then the count in the header and the trailer are put
-//! right; that takes reading the pack back once, which also shows whether the disk has kept what
-//! it was given.
+//! right; that takes reading the received part back once, which also shows whether the disk has
+//! kept what it was given. Bases are made on all threads that the push has, and written in the
+//! order in which they were asked for: the same push gives the same pack.
 
 use super::context::Context;
 use super::error::IngestError;
 use super::existing::ExistingObject;
 use super::existing_reader::Piece;
-use super::object_hash::{ObjectHasher, object_id};
+use super::in_order::{InOrder, Sink};
+use super::object_hash::ObjectHasher;
 use super::pack_body::PackBody;
+use super::resolve::join;
+use super::thin_base::{BaseMaker, Made, verify};
 use super::visitor::Arrived;
-use crate::model::{HashKind, Limit, ObjectId};
+use crate::model::{Limit, ObjectId};
 use crate::pack::checksum::Checksum;
 use crate::pack::entry::{EntryHeader, EntryKind};
 use crate::pack::header::PackHeader;
-use crate::pack::inflate::{Inflater, ObjectBuffer};
 use crate::pack::parser::PackEnd;
-use crate::pack::writer::Deflater;
+use crate::pack::table::EntryTable;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Appends `missing` to the pack in `file`, names them in its table, and returns its new trailer.
 pub(super) fn complete(
@@ -32,131 +37,126 @@ pub(super) fn complete(
     missing: &[ObjectId],
     context: Context<'_>,
 ) -> Result<ObjectId, IngestError> {
-    let mut appender = Appender::new(file, body_end, context, arrived.plan.object_bytes_max);
-    for id in missing {
-        context.check_on()?;
-        let (offset, crc32, info) = appender.append(id)?;
-        let place = arrived.table.push(offset, crc32)?;
-        arrived.table.set_object(place, info.kind, id);
-    }
-    let new_end = appender.finish()?;
     let count = u64::from(end.entries) + missing.len() as u64;
     let count = u32::try_from(count).map_err(|_| IngestError::Reread)?;
-    let header = PackHeader { version: arrived.version, count };
-    seal(file, header, end, body_end, new_end)
+    let header = PackHeader { version: arrived.version, count }.encode();
+    let (plan, table) = (arrived.plan, &mut arrived.table);
+    let appended = InOrder::new(WAITING_BYTES_MAX);
+    let next = AtomicUsize::new(0);
+    let make_all = || -> Result<(), IngestError> {
+        let mut maker = BaseMaker::new(context, plan.object_bytes_max);
+        loop {
+            let turn = next.fetch_add(1, Ordering::Relaxed);
+            let Some(id) = missing.get(turn) else { return Ok(()) };
+            context.check_on()?;
+            appended.hand_over(turn, maker.make(id)?)?;
+        }
+    };
+    // Nobody waits for the turn of a thread that has failed.
+    let work = || make_all().inspect_err(|_| appended.give_up());
+    let threads = plan.threads.min(missing.len() / BASES_PER_THREAD_MIN);
+    let results = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // The others make the first bases meanwhile.
+        let begun = read_back(file, header, end, body_end)
+            .and_then(|checksum| appended.open(Tail::new(file, table, body_end, checksum, context)))
+            .inspect_err(|_| appended.give_up());
+        let mut results = vec![begun.and_then(|()| work())];
+        for other in others {
+            match other.join() {
+                Ok(result) => results.push(result),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    });
+    join(results)?;
+    let tail = appended.into_sink().ok_or(IngestError::Reread)?;
+    tail.finish(header)
 }
 
-/// Writes whole entries behind a pack.
-struct Appender<'a, 'd> {
-    context: Context<'a>,
-    memory_max: usize,
-    out: Tail<'a, 'd>,
-    deflater: Deflater,
-    inflater: Inflater,
-    inflated: ObjectBuffer,
-    stream: Vec<u8>,
-}
+/// Bases for which a thread is worth its start.
+const BASES_PER_THREAD_MIN: usize = 16;
 
-/// Bytes that are collected to large writes, with the CRC-32 of the entry at hand.
+/// Bytes of bases that are made and wait for their turn. The one whose turn it is waits for none,
+/// so that each thread may have one more.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+
+/// The part of a pack that is written behind the received one.
 struct Tail<'a, 'd> {
+    context: Context<'a>,
     file: &'a mut PackBody<'d>,
+    table: &'a mut EntryTable,
     /// Where the buffer is to be written.
     offset: u64,
+    /// Bytes that are collected to large writes.
     buffer: Vec<u8>,
+    /// Of the entry at hand.
     crc32: crc32fast::Hasher,
+    /// Of the pack up to `offset`.
+    checksum: Checksum,
 }
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-impl<'a, 'd> Appender<'a, 'd> {
-    fn new(
-        file: &'a mut PackBody<'d>,
-        offset: u64,
-        context: Context<'a>,
-        memory_max: usize,
-    ) -> Self {
-        let (buffer, crc32) = (Vec::new(), crc32fast::Hasher::new());
-        Self {
-            context,
-            memory_max,
-            out: Tail { file, offset, buffer, crc32 },
-            deflater: Deflater::new(context.destination.compression),
-            inflater: Inflater::default(),
-            inflated: ObjectBuffer::default(),
-            stream: Vec::new(),
+impl Sink<Made> for Tail<'_, '_> {
+    /// Appends the entry of a base.
+    fn put(&mut self, made: Made) -> Result<(), IngestError> {
+        let Made { id, info, stream } = made;
+        let offset = self.place();
+        self.header(info)?;
+        match stream {
+            Some(stream) => self.bytes(&stream)?,
+            None => self.deflate(&id, info)?,
         }
-    }
-
-    /// Appends an existing object. Returns where its entry begins, the CRC-32 of that, and what it
-    /// is.
-    fn append(&mut self, id: &ObjectId) -> Result<(u64, u32, ExistingObject), IngestError> {
-        let offset = self.out.place();
-        let info = match self.copied(id)? {
-            Some(info) => info,
-            None => self.deflated(id)?,
-        };
         let value = self.context.options.limits.pack_bytes_max;
-        if self.out.place() > value {
+        if self.place() > value {
             let limit = Limit { name: "pack_bytes_max", value, unit: "bytes" };
             return Err(IngestError::PackTooLarge { limit });
         }
-        Ok((offset, self.out.take_crc32(), info))
+        let crc32 = std::mem::take(&mut self.crc32).finalize();
+        let place = self.table.push(offset, crc32)?;
+        self.table.set_object(place, info.kind, &id);
+        Ok(())
+    }
+}
+
+impl<'a, 'd> Tail<'a, 'd> {
+    /// A tail that begins at `offset`, behind bytes of this checksum.
+    fn new(
+        file: &'a mut PackBody<'d>,
+        table: &'a mut EntryTable,
+        offset: u64,
+        checksum: Checksum,
+        context: Context<'a>,
+    ) -> Self {
+        let (buffer, crc32) = (Vec::new(), crc32fast::Hasher::new());
+        Self { context, file, table, offset, buffer, crc32, checksum }
     }
 
-    /// Appends the object as a pack holds it, if one holds it whole.
-    fn copied(&mut self, id: &ObjectId) -> Result<Option<ExistingObject>, IngestError> {
-        let bytes_max = self.memory_max as u64;
-        let Ok(Some((info, stream))) = self.context.existing.compressed(id, bytes_max) else {
-            // Then it is made anew, and what is wrong will show there.
-            return Ok(None);
-        };
-        // What the base was verified by may have been another copy of it.
-        if info.size > bytes_max {
-            return Ok(None);
-        }
-        let inflated = self.inflater.once(&stream, info.size, &mut self.inflated);
-        if inflated != Ok(stream.len()) {
-            return Ok(None);
-        }
-        match object_id(self.hash(), info.kind, &self.inflated) {
-            Ok(actual) if actual == *id => {
-                self.out.header(info)?;
-                self.out.put(&stream)?;
-                Ok(Some(info))
-            }
-            _ => Ok(None),
-        }
+    fn place(&self) -> u64 {
+        self.offset + self.buffer.len() as u64
     }
 
-    /// Appends the object deflated anew.
-    fn deflated(&mut self, id: &ObjectId) -> Result<ExistingObject, IngestError> {
-        let failed = |source| IngestError::Existing { id: *id, source };
-        let gone = || failed("it has gone since the push began".into());
-        let existing = self.context.existing;
-        let info = existing.find(id, true).map_err(failed)?.ok_or_else(gone)?;
-        if info.size > self.memory_max as u64 {
-            self.out.header(info)?;
-            self.deflate_stream(id, info)?;
-            return Ok(info);
-        }
-        let read = self.context.existing().read(id)?;
-        let (kind, content) = read.map_err(failed)?.ok_or_else(gone)?;
-        verify(id, object_id(self.hash(), kind, &content))?;
-        let info = ExistingObject { kind, size: content.len() as u64 };
-        self.stream.clear();
-        self.deflater.append(&content, &mut self.stream);
-        self.out.header(info)?;
-        self.out.put(&self.stream)?;
-        Ok(info)
+    fn header(&mut self, info: ExistingObject) -> Result<(), IngestError> {
+        let mut bytes = Vec::with_capacity(EntryHeader::BYTES_MAX);
+        let kind = EntryKind::Whole(info.kind);
+        EntryHeader { kind, size: info.size }.encode(self.place(), &mut bytes);
+        self.bytes(&bytes)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), IngestError> {
+        self.write_all(bytes).map_err(|error| IngestError::disk(WRITING, error))
     }
 
     /// Appends the zlib stream of an object that is too large for memory.
-    fn deflate_stream(&mut self, id: &ObjectId, info: ExistingObject) -> Result<(), IngestError> {
-        let level = Compression::new(self.context.destination.compression.min(9));
-        let mut hasher = ObjectHasher::new(self.hash(), info.kind, info.size);
+    fn deflate(&mut self, id: &ObjectId, info: ExistingObject) -> Result<(), IngestError> {
+        let context = self.context;
+        let level = Compression::new(context.destination.compression.min(9));
+        let mut hasher = ObjectHasher::new(context.options.hash, info.kind, info.size);
         let mut written = Ok(());
-        let (existing, has_begun) = (self.context.existing(), &mut false);
-        let mut encoder = ZlibEncoder::new(&mut self.out, level);
+        let (existing, has_begun) = (context.existing(), &mut false);
+        let mut encoder = ZlibEncoder::new(self, level);
         let streamed = existing.stream(id, |piece| {
             match piece {
                 // What was written before cannot be taken back.
@@ -180,54 +180,28 @@ impl<'a, 'd> Appender<'a, 'd> {
         verify(id, hasher.finish())
     }
 
-    fn hash(&self) -> HashKind {
-        self.context.options.hash
-    }
-
-    /// Writes what is left. Returns where the new trailer goes.
-    fn finish(mut self) -> Result<u64, IngestError> {
-        self.out.write_out().map_err(|error| IngestError::disk(WRITING, error))?;
-        Ok(self.out.offset)
-    }
-}
-
-fn verify(id: &ObjectId, actual: Result<ObjectId, IngestError>) -> Result<(), IngestError> {
-    if actual.is_ok_and(|actual| actual == *id) {
-        return Ok(());
-    }
-    let source = "its content is not that of its id".into();
-    Err(IngestError::Existing { id: *id, source })
-}
-
-const WRITING: &str = "append a base to the pack";
-
-impl Tail<'_, '_> {
-    fn place(&self) -> u64 {
-        self.offset + self.buffer.len() as u64
-    }
-
-    fn header(&mut self, info: ExistingObject) -> Result<(), IngestError> {
-        let mut bytes = Vec::with_capacity(EntryHeader::BYTES_MAX);
-        let kind = EntryKind::Whole(info.kind);
-        EntryHeader { kind, size: info.size }.encode(self.place(), &mut bytes);
-        self.put(&bytes)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), IngestError> {
-        self.write_all(bytes).map_err(|error| IngestError::disk(WRITING, error))
-    }
-
-    fn take_crc32(&mut self) -> u32 {
-        std::mem::take(&mut self.crc32).finalize()
-    }
-
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.buffer, self.offset)?;
+        self.checksum.update(&self.buffer);
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
+
+    /// Puts the header and the trailer right. Returns the trailer.
+    fn finish(mut self, header: [u8; PackHeader::BYTES]) -> Result<ObjectId, IngestError> {
+        let mut write = || {
+            self.write_out()?;
+            let trailer = self.checksum.clone().finish();
+            self.file.write_all_at(&header, 0)?;
+            self.file.write_all_at(trailer.as_slice(), self.offset)?;
+            Ok(trailer)
+        };
+        write().map_err(|error| IngestError::disk(WRITING, error))
+    }
 }
+
+const WRITING: &str = "append a base to the pack";
 
 impl Write for Tail<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -244,29 +218,23 @@ impl Write for Tail<'_, '_> {
     }
 }
 
-/// Puts the header and the trailer right. Returns the trailer.
-fn seal(
-    file: &mut PackBody<'_>,
-    header: PackHeader,
+/// Reads the received part back, up to its trailer. Returns its checksum with the new header.
+fn read_back(
+    file: &PackBody<'_>,
+    header: [u8; PackHeader::BYTES],
     received: &PackEnd,
     body_end: u64,
-    new_end: u64,
-) -> Result<ObjectId, IngestError> {
+) -> Result<Checksum, IngestError> {
     let hash = received.checksum.kind();
     let (mut as_received, mut as_stored) = (Checksum::new(hash), Checksum::new(hash));
     let mut buffer = vec![0u8; BUFFER_BYTES];
-    let header = header.encode();
     let mut at = 0;
-    while at < new_end {
-        // The appended part is read separately, so that the received one ends with a piece.
-        let until = if at < body_end { body_end } else { new_end };
-        let len = usize::try_from(until - at).unwrap_or(usize::MAX).min(BUFFER_BYTES);
+    while at < body_end {
+        let len = usize::try_from(body_end - at).unwrap_or(usize::MAX).min(BUFFER_BYTES);
         let piece = buffer.get_mut(..len).unwrap_or_default();
         let read = file.read_exact_at(piece, at);
         read.map_err(|error| IngestError::disk("read the pack back", error))?;
-        if at < body_end {
-            as_received.update(piece);
-        }
+        as_received.update(piece);
         if at == 0
             && let Some(start) = piece.first_chunk_mut()
         {
@@ -278,11 +246,5 @@ fn seal(
     if as_received.finish() != received.checksum {
         return Err(IngestError::Reread);
     }
-    let trailer = as_stored.finish();
-    let mut write = || -> io::Result<()> {
-        file.write_all_at(&header, 0)?;
-        file.write_all_at(trailer.as_slice(), new_end)
-    };
-    write().map_err(|error| IngestError::disk(WRITING, error))?;
-    Ok(trailer)
+    Ok(as_stored)
 }

@@ -84,7 +84,7 @@ fn a_base_that_is_stored_against_a_larger_one_is_used() {
     take(&again, &snapshot(&repository, HashKind::Sha1), &keeping(HashKind::Sha1)).unwrap();
 }
 
-/// A store that damages the quarantined pack when a base is asked for in order to append it.
+/// A store that damages the quarantined pack when a base is read.
 struct Damaging<'a>(&'a Path, Store);
 
 impl ExistingObjects for Damaging<'_> {
@@ -99,6 +99,10 @@ impl ExistingObjects for Damaging<'_> {
         id: &ObjectId,
         bytes_max: u64,
     ) -> Result<Option<(ObjectKind, Vec<u8>)>, StoreError> {
+        for entry in fs::read_dir(self.0.join("pack")).unwrap() {
+            let file = fs::OpenOptions::new().write(true).open(entry.unwrap().path()).unwrap();
+            file.write_all_at(b"??", 100).unwrap();
+        }
         self.1.read(id, bytes_max)
     }
     fn stream(
@@ -114,10 +118,6 @@ impl ExistingObjects for Damaging<'_> {
         id: &ObjectId,
         bytes_max: u64,
     ) -> Result<Option<(ExistingObject, Vec<u8>)>, StoreError> {
-        for entry in fs::read_dir(self.0.join("pack")).unwrap() {
-            let file = fs::OpenOptions::new().write(true).open(entry.unwrap().path()).unwrap();
-            file.write_all_at(b"?", 20).unwrap();
-        }
         self.1.compressed(id, bytes_max)
     }
 }
@@ -131,7 +131,15 @@ fn a_pack_that_changes_on_disk_before_it_is_sealed_is_the_servers_fault() {
     let store = Store::with([(ObjectKind::Blob, BASE.to_vec())]);
     let store = Damaging(destination.directory.path().unwrap(), store);
     let options = keeping(HashKind::Sha1);
-    let input = &mut &thin_pack()[..];
+    // More than is held in memory while it comes; it does not compress.
+    let large: Vec<u8> =
+        (0..1u32 << 18).flat_map(|n| n.wrapping_mul(n | 1).to_be_bytes()).collect();
+    let mut builder = PackBuilder::new(HashKind::Sha1, 0);
+    builder.whole(ObjectKind::Blob, &large);
+    let id = id_of(HashKind::Sha1, ObjectKind::Blob, BASE);
+    builder.ref_delta(id, &encode_delta(BASE, NEW).unwrap());
+    let bytes = builder.finish();
+    let input = &mut &bytes[..];
     let error = {
         let share = share(&options.limits);
         ingest(input, &store, &destination, &options, &CancelToken::new(), share).unwrap_err()
