@@ -16,6 +16,7 @@ use repositories::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use support::group::Group;
+use support::options::{self, Common, exit};
 use support::process::Spent;
 use support::receiver::Receiver;
 use support::served::Served;
@@ -24,38 +25,36 @@ use support::table::{figure, print};
 use support::{Outcome, git, machine};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("connectivity: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("connectivity", run())
 }
 
 fn run() -> Outcome<()> {
     let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else {
-        print!("{}", arguments::HELP);
+        print!("{}{}{}", arguments::HELP, options::CONFIG_HELP, options::HELP);
         return Ok(());
     };
     let scratch =
-        tempfile::Builder::new().prefix("connectivity-").tempdir_in(&arguments.scratch)?;
+        tempfile::Builder::new().prefix("connectivity-").tempdir_in(&arguments.common.scratch)?;
     let root = scratch.path().join("repositories");
     std::fs::create_dir_all(&root)?;
-    machine::print_facts(scratch.path(), &[]);
-    let pushes = 1 + arguments.rounds * arguments.pushes;
+    machine::print_facts(scratch.path(), &arguments.common.gits_to_tell());
+    let pushes = 1 + arguments.common.rounds * arguments.pushes;
     let group = Group::new(&format!("connectivity-{}", std::process::id()))?;
     let warm = Served::start(&root, &[])?;
     let packhouse = env!("CARGO_BIN_EXE_packhouse");
-    let receivers = [
-        ("git receive-pack", Receiver::Cold { group: &group, program: "git" }),
-        ("packhouse receive-pack", Receiver::Cold { group: &group, program: packhouse }),
-        ("packhouse serve", Receiver::Warm(&warm)),
+    let cold = |program| Receiver::Cold { group: &group, program };
+    let mut receivers = vec![
+        (String::from("git receive-pack"), cold("git")),
+        (String::from("packhouse receive-pack"), cold(packhouse)),
+        (String::from("packhouse serve"), Receiver::Warm(&warm)),
     ];
+    for program in &arguments.common.gits {
+        receivers.push((Common::git_name(program)?, cold(program)));
+    }
     let mut tracks = Vec::new();
     for cell in Cell::all(&arguments) {
         let original = scratch.path().join(format!("original-{}", cell.file_name()));
-        let bodies = cell.make(&original, pushes, &arguments.configuration)?;
+        let bodies = cell.make(&original, pushes, &arguments.common.configuration)?;
         for (number, (name, receiver)) in receivers.iter().enumerate() {
             let repository = root.join(format!("{number}-{}.git", cell.file_name()));
             git::copy(&original, &repository)?;
@@ -68,7 +67,7 @@ fn run() -> Outcome<()> {
         track.take_turn(1)?;
         track.turns.clear();
     }
-    for _ in 0..arguments.rounds {
+    for _ in 0..arguments.common.rounds {
         for track in &mut tracks {
             track.take_turn(arguments.pushes)?;
         }
@@ -76,7 +75,7 @@ fn run() -> Outcome<()> {
     println!(
         "\n### One commit with three blobs, and an advertisement ({} rounds of {} each, medians \
          of their means)",
-        arguments.rounds, arguments.pushes
+        arguments.common.rounds, arguments.pushes
     );
     print_table(&tracks, receivers.len())
 }

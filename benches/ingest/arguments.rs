@@ -2,6 +2,7 @@
 
 use super::inputs::Kind;
 use super::support::Outcome;
+use super::support::options::Common;
 use std::path::PathBuf;
 
 pub(crate) const HELP: &str = "\
@@ -13,12 +14,9 @@ Usage: cargo bench --bench ingest -- [OPTIONS]
                        'mid' is the oldest part of it; without it 'mid' is made up
   --mid-objects N      objects of 'mid', about [default: 100000]
   --peers TEXT,...     only peers with one of these texts in their name [default: all]
-  --rounds N           turns of each, interleaved [default: 5]
   --fsck               git fsck --full after each peer's first push
   --prepared DIR       where inputs are kept, and looked for first [default: not kept]
   --only-prepare       make the inputs and end
-  --scratch DIR        where repositories are made, on the file system of the inputs
-                       [default: the system's temporary directory]
 ";
 
 /// What the command line says.
@@ -28,59 +26,48 @@ pub(crate) struct Arguments {
     pub(crate) history: Option<PathBuf>,
     pub(crate) mid_objects: usize,
     pub(crate) peers: Vec<String>,
-    pub(crate) rounds: usize,
     pub(crate) fsck: bool,
     pub(crate) prepared: Option<PathBuf>,
     pub(crate) only_prepare: bool,
-    pub(crate) scratch: PathBuf,
+    pub(crate) common: Common,
 }
 
 impl Arguments {
     /// Reads the command line; `None` if it asks for help.
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Option<Self>> {
-        let mut arguments = Self {
-            inputs: Vec::new(),
-            history: None,
-            mid_objects: 100_000,
-            peers: Vec::new(),
-            rounds: 5,
-            fsck: false,
-            prepared: None,
-            only_prepare: false,
-            scratch: std::env::temp_dir(),
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Option<Self>> {
+        let (mut inputs, mut peers, mut mid_objects) = (Vec::new(), Vec::new(), 100_000);
+        let (mut history, mut prepared) = (None, None);
+        let (mut fsck, mut only_prepare) = (false, false);
+        let flag = |word: &str| match word {
+            "--fsck" => {
+                fsck = true;
+                true
+            }
+            "--only-prepare" => {
+                only_prepare = true;
+                true
+            }
+            _ => false,
         };
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--help" | "-h" => return Ok(None),
-                "--fsck" => arguments.fsck = true,
-                "--only-prepare" => arguments.only_prepare = true,
-                _ => {
-                    let value = words.next().ok_or_else(|| format!("'{word}' needs a value"))?;
-                    arguments.take(&word, &value)?;
+        let take = |word: &str, value: &str| {
+            match word {
+                "--inputs" => {
+                    inputs = value.split(',').map(Kind::parse).collect::<Result<_, _>>()?;
                 }
+                "--history" => history = Some(PathBuf::from(value).canonicalize()?),
+                "--mid-objects" => mid_objects = value.parse()?,
+                "--peers" => peers = value.split(',').map(str::to_owned).collect(),
+                "--prepared" => prepared = Some(std::path::absolute(value)?),
+                _ => return Ok(false),
             }
+            Ok(true)
+        };
+        let Some(common) = Common::read(words, flag, take)? else { return Ok(None) };
+        if inputs.is_empty() {
+            let kinds = if history.is_some() { 4 } else { 2 };
+            inputs = Kind::ALL.into_iter().take(kinds).collect();
         }
-        if arguments.inputs.is_empty() {
-            let kinds = if arguments.history.is_some() { 4 } else { 2 };
-            arguments.inputs = Kind::ALL.into_iter().take(kinds).collect();
-        }
-        Ok(Some(arguments))
-    }
-
-    fn take(&mut self, word: &str, value: &str) -> Outcome<()> {
-        match word {
-            "--inputs" => {
-                self.inputs = value.split(',').map(Kind::parse).collect::<Result<_, _>>()?;
-            }
-            "--history" => self.history = Some(PathBuf::from(value).canonicalize()?),
-            "--mid-objects" => self.mid_objects = value.parse()?,
-            "--peers" => self.peers = value.split(',').map(str::to_owned).collect(),
-            "--rounds" => self.rounds = value.parse::<usize>()?.max(1),
-            "--prepared" => self.prepared = Some(std::path::absolute(value)?),
-            "--scratch" => self.scratch = std::path::absolute(value)?,
-            _ => return Err(format!("unknown option '{word}'; --help tells them").into()),
-        }
-        Ok(())
+        Ok(Some(Self { inputs, history, mid_objects, peers, fsck, prepared, only_prepare, common }))
     }
 
     /// Whether a peer of this name takes part.

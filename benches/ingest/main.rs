@@ -19,18 +19,13 @@ use peers::{Peer, Turn};
 use std::path::Path;
 use std::process::ExitCode;
 use support::group::Group;
+use support::options::{self, exit};
 use support::statistics::{median, ratio};
 use support::table::{figure, print};
 use support::{Outcome, machine};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ingest: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("ingest", run())
 }
 
 fn run() -> Outcome<()> {
@@ -43,10 +38,11 @@ fn run() -> Outcome<()> {
         return Ok(());
     }
     let Some(arguments) = Arguments::parse(words.into_iter())? else {
-        print!("{}", arguments::HELP);
+        print!("{}{}", arguments::HELP, options::HELP);
         return Ok(());
     };
-    let scratch = tempfile::Builder::new().prefix("ingest-").tempdir_in(&arguments.scratch)?;
+    let scratch =
+        tempfile::Builder::new().prefix("ingest-").tempdir_in(&arguments.common.scratch)?;
     let prepared = arguments.prepared.clone().unwrap_or_else(|| scratch.path().join("inputs"));
     let mut inputs = Vec::new();
     for kind in &arguments.inputs {
@@ -55,7 +51,7 @@ fn run() -> Outcome<()> {
     if arguments.only_prepare {
         return Ok(());
     }
-    machine::print_facts(scratch.path(), &[]);
+    machine::print_facts(scratch.path(), &arguments.common.gits_to_tell());
     println!("- gix-pack 0.77, both with as many threads as there are processors");
     let group = Group::new(&format!("ingest-{}", std::process::id()))?;
     for input in &inputs {
@@ -65,12 +61,10 @@ fn run() -> Outcome<()> {
 }
 
 fn compare(input: &Input, group: &Group, scratch: &Path, arguments: &Arguments) -> Outcome<()> {
-    let peers: Vec<Peer> = Peer::ALL
-        .into_iter()
-        .filter(|peer| arguments.wants(peer.name()) && peer.can_take(input))
-        .collect();
+    let mut peers = Peer::all(&arguments.common.gits)?;
+    peers.retain(|peer| arguments.wants(peer.name()) && peer.can_take(input));
     let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); peers.len()];
-    for round in 0..arguments.rounds {
+    for round in 0..arguments.common.rounds {
         for (peer, turns) in peers.iter().zip(&mut turns) {
             let checked = arguments.fsck && round == 0;
             let turn = peer.take_turn(input, group, scratch, checked);
@@ -84,13 +78,13 @@ fn compare(input: &Input, group: &Group, scratch: &Path, arguments: &Arguments) 
         input.kind.name(),
         input.objects,
         input.megabytes,
-        arguments.rounds
+        arguments.common.rounds
     );
     let unit = if repeated > 1 { "ms" } else { "s" };
     let factor = if repeated > 1 { 1e3 } else { 1.0 };
     let of =
         |turns: &[Turn], value: fn(&Turn) -> f64| -> Vec<f64> { turns.iter().map(value).collect() };
-    let git = peers.iter().position(|peer| *peer == Peer::Git).and_then(|at| turns.get(at));
+    let git = peers.iter().position(|peer| matches!(peer, Peer::Git)).and_then(|at| turns.get(at));
     let mut rows = Vec::new();
     for (peer, turns) in peers.iter().zip(&turns) {
         let mut row = vec![peer.name().to_owned()];

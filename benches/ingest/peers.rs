@@ -3,6 +3,7 @@
 use super::inputs::{Input, Kind};
 use super::support::git::{copy, git, refs, run, without_configuration};
 use super::support::group::Group;
+use super::support::options::Common;
 use super::support::process::{measure, require_accepted};
 use super::support::{Outcome, inflate_and_hash};
 use std::fs::{self, File};
@@ -12,12 +13,14 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 /// A peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// The whole push.
     Packhouse,
     /// The whole push.
     Git,
+    /// The whole push, by another version.
+    OtherGit { name: String, program: String },
     /// The pack alone.
     IndexPack,
     /// The pack alone.
@@ -38,11 +41,20 @@ const GIX_PACK: &str = "run-gix-pack";
 const FLOOR: &str = "run-floor";
 
 impl Peer {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Git, Self::Packhouse, Self::IndexPack, Self::GixPack, Self::Floor];
+    /// All, with the gits of these programs.
+    pub(crate) fn all(gits: &[String]) -> Outcome<Vec<Self>> {
+        let mut all = vec![Self::Git, Self::Packhouse];
+        for program in gits {
+            let name = Common::git_name(program)?;
+            all.push(Self::OtherGit { name, program: program.clone() });
+        }
+        all.extend([Self::IndexPack, Self::GixPack, Self::Floor]);
+        Ok(all)
+    }
 
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(&self) -> &str {
         match self {
+            Self::OtherGit { name, .. } => name,
             Self::Packhouse => "packhouse receive-pack",
             Self::Git => "git receive-pack",
             Self::IndexPack => "git index-pack --stdin --fix-thin, no push",
@@ -52,13 +64,13 @@ impl Peer {
     }
 
     /// gix-pack needs an object database to look thin bases up in, which is not compared here.
-    pub(crate) fn can_take(self, input: &Input) -> bool {
-        self != Self::GixPack || input.kind != Kind::Thin
+    pub(crate) fn can_take(&self, input: &Input) -> bool {
+        *self != Self::GixPack || input.kind != Kind::Thin
     }
 
     /// Lets the peer take its turn, on fresh repositories.
     pub(crate) fn take_turn(
-        self,
+        &self,
         input: &Input,
         group: &Group,
         scratch: &Path,
@@ -75,7 +87,7 @@ impl Peer {
         // What the peer before has left to be written is not its successor's to wait for.
         rustix::fs::sync();
         let mut sum = Turn { wall: 0.0, cpu: 0.0, peak_megabytes: f64::NAN };
-        let pushes = matches!(self, Self::Packhouse | Self::Git);
+        let pushes = matches!(self, Self::Packhouse | Self::Git | Self::OtherGit { .. });
         let file = if pushes { &input.body } else { &input.pack };
         for repository in &repositories {
             let command = self.command(group, repository, &input.sizes)?;
@@ -96,16 +108,17 @@ impl Peer {
         Ok(sum)
     }
 
-    fn command(self, group: &Group, repository: &Path, sizes: &Path) -> Outcome<Command> {
+    fn command(&self, group: &Group, repository: &Path, sizes: &Path) -> Outcome<Command> {
         let own = std::env::current_exe()?;
         let own = own.to_str().ok_or("this program's path is no text")?;
         let mut command = match self {
             Self::Packhouse => group.command(env!("CARGO_BIN_EXE_packhouse")),
             Self::Git | Self::IndexPack => group.command("git"),
+            Self::OtherGit { program, .. } => group.command(program),
             Self::GixPack | Self::Floor => group.command(own),
         };
         match self {
-            Self::Packhouse | Self::Git => {
+            Self::Packhouse | Self::Git | Self::OtherGit { .. } => {
                 command.args(["receive-pack", "--stateless-rpc"]).arg(repository);
             }
             Self::IndexPack => {

@@ -16,6 +16,7 @@ use repositories::{Cell, Commits};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use support::group::Group;
+use support::options::{self, Common, exit};
 use support::receiver::{COUNTED_PUSHES, Receiver};
 use support::served::Served;
 use support::statistics::{median, ratio};
@@ -23,41 +24,40 @@ use support::table::{figure, print};
 use support::{Outcome, machine};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("snapshot: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("snapshot", run())
 }
 
 fn run() -> Outcome<()> {
     let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else {
-        print!("{}", arguments::HELP);
+        print!("{}{}{}", arguments::HELP, options::CONFIG_HELP, options::HELP);
         return Ok(());
     };
-    let scratch = tempfile::Builder::new().prefix("snapshot-").tempdir_in(&arguments.scratch)?;
+    let scratch =
+        tempfile::Builder::new().prefix("snapshot-").tempdir_in(&arguments.common.scratch)?;
     let root = scratch.path().join("repositories");
     std::fs::create_dir_all(&root)?;
-    machine::print_facts(scratch.path(), &[]);
+    machine::print_facts(scratch.path(), &arguments.common.gits_to_tell());
     let cells = Cell::all(&arguments);
     // One push before the rounds, the rounds, and those whose system calls are counted.
-    let pushes = 1 + arguments.rounds * arguments.pushes + COUNTED_PUSHES;
+    let pushes = 1 + arguments.common.rounds * arguments.pushes + COUNTED_PUSHES;
     let commits = Commits::make(&cells, pushes, scratch.path())?;
     for cell in &cells {
-        cell.make(&commits, scratch.path(), &arguments.configuration)?;
+        cell.make(&commits, scratch.path(), &arguments.common.configuration)?;
     }
     let group = Group::new(&format!("snapshot-{}", std::process::id()))?;
     let warm = Served::start(&root, &[])?;
     let keeping = Served::start(&root, &["--unpack-limit=1"])?;
     let packhouse = env!("CARGO_BIN_EXE_packhouse");
-    let receivers = [
-        ("git receive-pack", Receiver::Cold { group: &group, program: "git" }),
-        ("packhouse receive-pack", Receiver::Cold { group: &group, program: packhouse }),
-        ("packhouse serve", Receiver::Warm(&warm)),
-        ("packhouse serve, unpack limit 1", Receiver::Warm(&keeping)),
+    let cold = |program| Receiver::Cold { group: &group, program };
+    let mut receivers = vec![
+        (String::from("git receive-pack"), cold("git")),
+        (String::from("packhouse receive-pack"), cold(packhouse)),
+        (String::from("packhouse serve"), Receiver::Warm(&warm)),
+        (String::from("packhouse serve, unpack limit 1"), Receiver::Warm(&keeping)),
     ];
+    for program in &arguments.common.gits {
+        receivers.push((Common::git_name(program)?, cold(program)));
+    }
     let mut tracks = Vec::new();
     for cell in &cells {
         for (number, (name, receiver)) in receivers.iter().enumerate() {
@@ -71,14 +71,14 @@ fn run() -> Outcome<()> {
     for track in &mut tracks {
         track.push()?;
     }
-    for _ in 0..arguments.rounds {
+    for _ in 0..arguments.common.rounds {
         for track in &mut tracks {
             track.take_turn(arguments.pushes)?;
         }
     }
     println!(
         "\n### One commit with three blobs ({} rounds of {} pushes, medians of their means)",
-        arguments.rounds, arguments.pushes
+        arguments.common.rounds, arguments.pushes
     );
     print_table(&cells, &mut tracks, receivers.len(), scratch.path())
 }

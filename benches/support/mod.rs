@@ -5,6 +5,7 @@ pub(crate) mod group;
 pub(crate) mod inflate_and_hash;
 pub(crate) mod machine;
 pub(crate) mod objects;
+pub(crate) mod options;
 pub(crate) mod process;
 pub(crate) mod receiver;
 pub(crate) mod served;
