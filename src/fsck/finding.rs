@@ -28,6 +28,9 @@ pub struct Finding {
     /// What is wrong, in git's words, together with the bytes of the object that are. At most
     /// [`Finding::LINE_BYTES_MAX`] bytes.
     pub text: Cow<'static, BStr>,
+    /// What git's own reader says of an object that it cannot read: `error: <cause>`, on the line
+    /// before.
+    pub cause: Option<&'static str>,
 }
 
 impl Finding {
@@ -153,7 +156,17 @@ impl<'a> Report<'a> {
 
     /// Tells of a fault; an error if that refuses the object.
     pub(super) fn add(&mut self, message: FsckId, text: &'static str) -> Result<(), Refused> {
-        self.tell(message, || Cow::Borrowed(text.into()))
+        self.tell(message, None, || Cow::Borrowed(text.into()))
+    }
+
+    /// Tells that an object cannot be read, and why not; an error if that refuses it.
+    pub(super) fn add_caused(
+        &mut self,
+        message: FsckId,
+        text: &'static str,
+        cause: &'static str,
+    ) -> Result<(), Refused> {
+        self.tell(message, Some(cause), || Cow::Borrowed(text.into()))
     }
 
     /// Tells of a fault together with the bytes at fault.
@@ -163,7 +176,7 @@ impl<'a> Report<'a> {
         text: &'static str,
         bytes: &[u8],
     ) -> Result<(), Refused> {
-        self.tell(message, || {
+        self.tell(message, None, || {
             let room = Finding::LINE_BYTES_MAX.saturating_sub(text.len());
             let bytes = bytes.get(..room).unwrap_or(bytes);
             Cow::Owned([text.as_bytes(), bytes].concat().into())
@@ -173,6 +186,7 @@ impl<'a> Report<'a> {
     fn tell(
         &mut self,
         message: FsckId,
+        cause: Option<&'static str>,
         text: impl FnOnce() -> Cow<'static, BStr>,
     ) -> Result<(), Refused> {
         if self.is_on_skip_list {
@@ -187,7 +201,8 @@ impl<'a> Report<'a> {
         self.is_refused |= is_first_error;
         if self.told < TOLD_MAX || is_first_error {
             self.told = self.told.saturating_add(1);
-            (self.sink)(Finding { object: self.object, message, severity, text: text() });
+            let object = self.object;
+            (self.sink)(Finding { object, message, severity, text: text(), cause });
         }
         if severity == Severity::Error { Err(Refused) } else { Ok(()) }
     }
@@ -204,6 +219,7 @@ mod tests {
             message: FsckId::GitmodulesUrl,
             severity,
             text: Cow::Owned(format!("disallowed submodule url: -{number}").into()),
+            cause: None,
         }
     }
 

@@ -5,7 +5,7 @@ use super::message::FsckId;
 use super::order::Order;
 use super::special::{SpecialBlobs, SpecialRoles};
 use super::spelling::{self, GITATTRIBUTES, GITIGNORE, GITMODULES, MAILMAP};
-use crate::links::{self, TreeEntry};
+use crate::links::{self, LinkError, TreeEntry};
 use crate::model::HashKind;
 
 /// Looks at a whole tree, and notes which blobs it gives a special name. Each fault is told once.
@@ -16,21 +16,22 @@ pub(super) fn check(
 ) -> Result<(), Refused> {
     let hash = report.options().hash();
     if !ends_like_a_tree(data, hash) {
-        return unreadable(report);
+        return unreadable(report, LinkError::TreeTruncated);
     }
     let mut faults = Faults::default();
     let mut order = Order::default();
     let mut refused = Ok(());
     let mut entries = links::tree(data, hash).peekable();
     while let Some(entry) = entries.next() {
-        let Ok(entry) = entry else {
-            return unreadable(report);
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(fault) => return unreadable(report, fault),
         };
         faults.note_name(&entry);
         refused = refused.and(special_names(&entry, &mut faults, special, report));
-        if matches!(entries.peek(), Some(Err(_))) {
+        if let Some(Err(fault)) = entries.peek() {
             // git gives up before it has looked at the mode of the last entry that it could read.
-            refused = refused.and(unreadable(report));
+            refused = refused.and(unreadable(report, *fault));
             break;
         }
         let mode = mode(&entry);
@@ -139,8 +140,13 @@ fn special_names(
     refused
 }
 
-fn unreadable(report: &mut Report<'_>) -> Result<(), Refused> {
-    report.add(FsckId::BadTree, "cannot be parsed as a tree")
+fn unreadable(report: &mut Report<'_>, fault: LinkError) -> Result<(), Refused> {
+    let cause = match fault {
+        LinkError::TreeMode => "malformed mode in tree entry",
+        LinkError::TreeName => "empty filename in tree entry",
+        _ => "too-short tree object",
+    };
+    report.add_caused(FsckId::BadTree, "cannot be parsed as a tree", cause)
 }
 
 /// Whether an id could be the end of a tree. git looks there before it reads the first entry.

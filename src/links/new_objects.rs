@@ -237,11 +237,20 @@ impl NewObjects {
             .flat_map(|(id, known)| known.named.iter().map(|kind| Link { id: id.to_owned(), kind }))
     }
 
+    /// The links inside the push that take an object for another kind than it has, each with that
+    /// kind, in no order.
+    pub fn contradictions(&self) -> impl Iterator<Item = (Link, ObjectKind)> {
+        self.all().filter_map(|(id, known)| Some((id, known, known.brought?))).flat_map(
+            |(id, known, actual)| {
+                let others = known.named.iter().filter(move |kind| *kind != actual);
+                others.map(move |kind| (Link { id: id.to_owned(), kind }, actual))
+            },
+        )
+    }
+
     /// Whether every link inside the push names the kind that the object has.
     pub fn kinds_agree(&self) -> bool {
-        self.all().all(|(_, known)| {
-            known.brought.is_none_or(|actual| known.named.iter().all(|kind| kind == actual))
-        })
+        self.contradictions().next().is_none()
     }
 }
 
@@ -289,6 +298,8 @@ mod tests {
         objects.insert(id(1), ObjectKind::Tree);
         objects.name(&id(1), ObjectKind::Blob);
         assert!(!objects.kinds_agree());
+        let link = Link { id: id(1), kind: ObjectKind::Blob };
+        assert_eq!(objects.contradictions().collect::<Vec<_>>(), [(link, ObjectKind::Tree)]);
     }
 
     fn entry<'a>(id: &'a oid, mode: u32, name: &'a str) -> TreeEntry<'a> {
