@@ -1,10 +1,13 @@
 //! What the objects of the pack name, noted while their bytes are in memory.
 
 use super::error::IngestError;
+use super::inspection::{Inspection, Inspector};
+use super::memory::PushMemory;
 use super::tree_starts::TreeStarts;
 use crate::links::{self, LinkError, NewObjects};
 use crate::model::{HashKind, Limit, Limits, ObjectId, ObjectKind};
 use crate::pack::delta::{self, Instruction};
+use std::sync::Arc;
 
 /// Collects objects and their links; one for each thread.
 ///
@@ -22,6 +25,8 @@ pub(super) struct Collector {
     name_bytes: Limit,
     /// `tree_entries_max`.
     entries: Limit,
+    /// What fsck is to look at, if it is to.
+    inspector: Option<Box<Inspector>>,
 }
 
 /// What became of an entry of a tree.
@@ -45,16 +50,28 @@ impl Collector {
             parents: limit("commit_parents_max", limits.commit_parents_max, "parents"),
             name_bytes: limit("entry_name_bytes_max", limits.entry_name_bytes_max, "bytes"),
             entries: limit("tree_entries_max", limits.tree_entries_max, "entries"),
+            inspector: None,
         }
+    }
+
+    /// Has the objects looked at by fsck, if that is to be.
+    pub(super) fn inspected(mut self, inspection: Option<&Arc<Inspection>>) -> Self {
+        let inspector = |inspection| Inspector::new(Arc::clone(inspection), self.hash);
+        self.inspector = inspection.map(inspector).map(Box::new);
+        self
     }
 
     /// Another one that keeps to the same limit.
     pub(super) fn sibling(&self) -> Self {
-        Self { objects: NewObjects::new(), ..*self }
+        let inspector = self.inspector.as_deref().map(Inspector::sibling).map(Box::new);
+        Self { objects: NewObjects::new(), inspector, ..*self }
     }
 
     /// Takes over what another one collected.
     pub(super) fn absorb(&mut self, other: Self) -> Result<(), IngestError> {
+        if let (Some(own), Some(other)) = (&mut self.inspector, other.inspector) {
+            own.absorb(*other);
+        }
         if self.objects.is_empty() && self.objects.named_len() == 0 {
             self.objects = other.objects;
         } else {
@@ -65,11 +82,58 @@ impl Collector {
 
     /// Memory that what was collected takes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.objects.memory_bytes()
+        let notes = self.inspector.as_ref().map_or(0, |inspector| inspector.memory_bytes());
+        self.objects.memory_bytes().saturating_add(notes)
+    }
+
+    /// The objects with their links.
+    pub(super) fn objects(&self) -> &NewObjects {
+        &self.objects
     }
 
     pub(super) fn into_objects(self) -> NewObjects {
         self.objects
+    }
+
+    /// What fsck has noted, if it looks at the objects.
+    pub(super) fn inspector(&self) -> Option<&Inspector> {
+        self.inspector.as_deref()
+    }
+
+    /// Notes whether git would unpack the pack.
+    pub(super) fn set_unpacks(&mut self, unpacks: bool) {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.set_unpacks(unpacks);
+        }
+    }
+
+    /// Whether an object has to be in memory whole, however large it is, because fsck looks at it;
+    /// there is memory for it then.
+    pub(super) fn makes_room(
+        &mut self,
+        kind: ObjectKind,
+        size: u64,
+        memory: &PushMemory,
+    ) -> Result<bool, IngestError> {
+        match &mut self.inspector {
+            Some(inspector) if kind != ObjectKind::Blob => {
+                inspector.make_room(size, memory).map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Has fsck look at an object; an error if it refuses it.
+    pub(super) fn inspect(
+        &mut self,
+        id: &ObjectId,
+        kind: ObjectKind,
+        content: &[u8],
+    ) -> Result<(), IngestError> {
+        match &mut self.inspector {
+            None => Ok(()),
+            Some(inspector) => inspector.inspect(id, kind, content),
+        }
     }
 
     /// Notes an object without its links.

@@ -1,5 +1,6 @@
 //! How taking a pack in fails, and whose fault that is.
 
+use super::refusal::Refusal;
 use crate::model::{Limit, ObjectId, ObjectKind};
 use crate::pack::delta::DeltaError;
 use crate::pack::delta_tree::NoSuchBase;
@@ -58,6 +59,10 @@ pub enum IngestError {
         /// Its id.
         id: ObjectId,
     },
+
+    /// fsck refuses an object, or misses one.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
 
     /// The input ended before the pack.
     #[error("{}", early_end(*offset, *entries_left))]
@@ -226,7 +231,8 @@ impl IngestError {
             | Self::Surplus { .. }
             | Self::TooManyEntries(_)
             | Self::Collision { .. }
-            | Self::CollisionAttack { .. } => Blame::BadPack,
+            | Self::CollisionAttack { .. }
+            | Self::Refused(_) => Blame::BadPack,
             Self::EndedEarly { .. } | Self::Input(_) => Blame::Disconnected,
             Self::PackTooLarge { .. }
             | Self::TooManyObjects { .. }

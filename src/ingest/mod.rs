@@ -14,8 +14,10 @@
 //!   was short is bounded as the size of all objects is, for each thread.
 //! - An error of the disk is never taken for a fault of the pack.
 //!
-//! What it does not do: judge whether the objects are complete (connectivity) or well made
-//! (fsck), flush anything, or remove what it wrote before an error.
+//! With an [`Inspection`], fsck looks at every object, and what the objects name must be there.
+//!
+//! What it does not do: judge whether what refs lead to is complete (connectivity), flush anything,
+//! or remove what it wrote before an error.
 //!
 //! | file | holds |
 //! |---|---|
@@ -26,7 +28,8 @@
 //! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
 //! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
-//! | `loose`, `thin`, `pack_body`, `store` | what is left for the quarantine |
+//! | `inspection`, `inspect_rest`, `refusal` | what fsck is asked, and what it says |
+//! | `loose`, `thin`, `thin_base`, `in_order`, `pack_body`, `store` | what is left for the quarantine |
 //!
 //! [`NewObjects`]: crate::links::NewObjects
 
@@ -42,6 +45,8 @@ mod existing;
 mod existing_reader;
 mod from_snapshot;
 mod in_order;
+mod inspect_rest;
+mod inspection;
 mod kept_deltas;
 mod loose;
 mod maker;
@@ -52,6 +57,7 @@ mod options;
 mod outcome;
 mod pack_body;
 mod receive;
+mod refusal;
 mod resolve;
 mod run;
 mod spool;
@@ -70,6 +76,8 @@ mod tests;
 
 pub use error::{Blame, IngestError, StoreError};
 pub use existing::{ExistingObject, ExistingObjects};
+pub use inspection::Inspection;
 pub use options::{Destination, HELD_BYTES_MAX, IngestOptions, Surplus};
 pub use outcome::{Ingested, Stored, StoredPack, Timings};
+pub use refusal::Refusal;
 pub use run::ingest;

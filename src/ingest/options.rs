@@ -1,9 +1,11 @@
 //! What ingest is told: how to read the pack, and where to put it.
 
+use super::inspection::Inspection;
 use crate::model::{HashKind, Limits, UnpackLimit};
 use crate::repo::{Disk, DurableFile, QuarantineDirectory, SharedPermissions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How a pack is to be read, and in which form it is to be stored.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct IngestOptions {
     pub keep: Option<String>,
     /// Threads that resolve deltas. More than the base cache has room for are not started.
     pub threads: usize,
+    /// Has every object looked at by fsck, and the links of every object followed.
+    pub fsck: Option<Arc<Inspection>>,
 }
 
 /// What to do about bytes after the pack.

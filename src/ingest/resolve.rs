@@ -7,6 +7,7 @@ use super::collector::Collector;
 use super::context::Context;
 use super::entry_reader::EntryReader;
 use super::error::IngestError;
+use super::inspect_rest::inspect_rest;
 use super::loose::LooseObjects;
 use super::maker::Maker;
 use super::memory_plan::MemoryPlan;
@@ -74,6 +75,7 @@ pub(super) fn resolve(
             None => unresolved(received, tally.resolved)?,
         });
     }
+    inspect(received, context, &candidates)?;
     tally.used.sort_unstable();
     let used = tally.used.into_iter().filter_map(|number| candidates.get(number).copied());
     Ok(Resolution { missing_bases: used.collect(), bytes_peak: tally.bytes_peak })
@@ -117,24 +119,12 @@ fn round(
     candidates: &[ObjectId],
     roots: &[Root],
 ) -> Result<Vec<Found>, IngestError> {
-    let limits = &context.options.limits;
-    let depth = Limit { name: "delta_depth_max", value: limits.delta_depth_max, unit: "deltas" };
     let empty = received.arrived.collector.sibling();
     // The first thread goes on collecting where pass one has stopped: one thread alone merges
     // nothing.
     let own = std::mem::replace(&mut received.arrived.collector, empty);
     let received = &*received;
-    let shared = Shared {
-        context,
-        table: &received.arrived.table,
-        tree: &received.arrived.tree,
-        plan: received.arrived.plan,
-        loose,
-        depth,
-        received,
-        candidates,
-        stop: AtomicBool::new(false),
-    };
+    let shared = Shared::new(received, context, loose, candidates);
     let next = AtomicUsize::new(0);
     let work = |collector: Collector| {
         let mut worker = Worker::new(&shared, collector);
@@ -261,7 +251,40 @@ fn for_each_unclaimed(
     Ok(())
 }
 
+/// Has fsck look at what it could not look at while the objects came, if it looks at any.
+fn inspect(
+    received: &Received<'_>,
+    context: Context<'_>,
+    candidates: &[ObjectId],
+) -> Result<(), IngestError> {
+    let collector = &received.arrived.collector;
+    let Some(inspector) = collector.inspector() else { return Ok(()) };
+    let shared = Shared::new(received, context, None, candidates);
+    let mut worker = Worker::new(&shared, collector.sibling());
+    inspect_rest(inspector, received, context, &mut worker)
+}
+
 impl<'a> Shared<'a> {
+    fn new(
+        received: &'a Received<'a>,
+        context: Context<'a>,
+        loose: Option<&'a LooseObjects<'a>>,
+        candidates: &'a [ObjectId],
+    ) -> Self {
+        let value = context.options.limits.delta_depth_max;
+        Self {
+            context,
+            table: &received.arrived.table,
+            tree: &received.arrived.tree,
+            plan: received.arrived.plan,
+            loose,
+            depth: Limit { name: "delta_depth_max", value, unit: "deltas" },
+            received,
+            candidates,
+            stop: AtomicBool::new(false),
+        }
+    }
+
     /// An error if so many bytes are more than the objects of the pack may have.
     pub(super) fn check_expansion(&self, bytes: u64) -> Result<(), IngestError> {
         self.received.check_expansion(bytes, &self.context.options.limits)

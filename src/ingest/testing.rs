@@ -42,6 +42,7 @@ pub(super) fn keeping(hash: HashKind) -> IngestOptions {
         reverse_index_from: Some(0),
         keep: None,
         threads: 1,
+        fsck: None,
     }
 }
 

@@ -95,7 +95,7 @@ impl<'a> Arrivals<'a> {
             table: EntryTable::new(hash),
             builder: DeltaTreeBuilder::new(hash),
             kept: KeptDeltas::new(0),
-            collector: Collector::new(hash, limits),
+            collector: Collector::new(hash, limits).inspected(context.options.fsck.as_ref()),
             uncompared: Vec::new(),
             inflated_bytes: 0,
             largest_bytes: 0,
@@ -202,6 +202,7 @@ impl PackVisitor for Arrivals<'_> {
         let kept = cache / KEPT_PARTS;
         self.plan = MemoryPlan::new(cache - kept, options.limits.big_file_bytes, 1, header.count);
         self.kept = KeptDeltas::new(kept);
+        self.collector.set_unpacks(!options.unpack_limit.keeps(header.count.into()));
         Ok(())
     }
 
@@ -209,11 +210,12 @@ impl PackVisitor for Arrivals<'_> {
         self.context.check_on()?;
         (self.kind, self.offset) = (start.header.kind, start.offset);
         let size = start.header.size;
-        let fits = self.fits(size);
+        let mut fits = self.fits(size);
         self.content = match self.kind {
             EntryKind::Whole(kind) => {
                 self.count_bytes(size)?;
                 self.context.check_metadata(kind, size)?;
+                fits = fits || self.collector.makes_room(kind, size, self.context.memory)?;
                 if fits {
                     Content::None
                 } else {
@@ -230,6 +232,7 @@ impl PackVisitor for Arrivals<'_> {
     fn whole(&mut self, content: &[u8]) -> Result<(), IngestError> {
         if let EntryKind::Whole(kind) = self.kind {
             let id = object_id(self.context.options.hash, kind, content)?;
+            self.collector.inspect(&id, kind, content)?;
             self.collector.note(&id, kind, content)?;
             self.check.check(&id, kind, content)?;
             self.content = Content::Object(kind, id);

@@ -206,7 +206,10 @@ impl<'a> Worker<'a> {
         let (base, starts) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
         let result_size = prepared.result_size();
         self.shared.context.check_metadata(kind, result_size)?;
-        if !self.shared.plan.fits(result_size) {
+        let memory = self.shared.context.memory;
+        if !self.shared.plan.fits(result_size)
+            && !self.found.collector.makes_room(kind, result_size, memory)?
+        {
             return self.resolve_large(delta, prepared, kind, walk);
         }
         let starts = if let (Prepared::InMemory { .. }, Some(base)) = (prepared, base.in_memory()) {
@@ -223,6 +226,7 @@ impl<'a> Worker<'a> {
         };
         let id = object_id(self.shared.table.hash(), kind, &self.object)?;
         let collector = &mut self.found.collector;
+        collector.inspect(&id, kind, &self.object)?;
         collector.insert(&id, kind);
         let mut own_starts = None;
         if let Some(starts) = starts {
@@ -299,7 +303,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Makes the content of a base whose memory was needed for something else.
-    fn make_again(&mut self, place: u32) -> Result<Content, IngestError> {
+    pub(super) fn make_again(&mut self, place: u32) -> Result<Content, IngestError> {
         let mut path = vec![place];
         let mut at = place;
         while let Some(base) = self.shared.tree.base_of(at) {
@@ -350,7 +354,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The content of an existing object, which must be that of its id.
-    fn existing(&self, id: &ObjectId) -> Result<(ObjectKind, Content), IngestError> {
+    pub(super) fn existing(&self, id: &ObjectId) -> Result<(ObjectKind, Content), IngestError> {
         let Shared { context, plan, table, .. } = self.shared;
         let failed = |source| IngestError::Existing { id: *id, source };
         let gone = || failed("it has gone since the push began".into());

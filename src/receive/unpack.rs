@@ -66,6 +66,7 @@ impl Session<'_> {
             // Migration gives every pack its keep file.
             keep: None,
             threads: self.settings.threads,
+            fsck: None,
         };
         let share = self.receiver.push_memory.owned_share();
         let mut ingested =

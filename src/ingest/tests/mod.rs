@@ -4,6 +4,7 @@ mod history;
 
 mod bases;
 mod from_git;
+mod fsck;
 mod hostile;
 mod limits;
 mod real_store;
