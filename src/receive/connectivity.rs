@@ -84,7 +84,7 @@ impl Session<'_> {
     }
 
     /// The commits at which the repository's history ends.
-    fn shallow_commits(&self) -> Result<HashSet<ObjectId>, ReceiveError> {
+    pub(super) fn shallow_commits(&self) -> Result<HashSet<ObjectId>, ReceiveError> {
         Ok(super::advertise::shallow(&self.repository)?.into_iter().collect())
     }
 

@@ -12,6 +12,7 @@ mod client;
 mod commit;
 mod connectivity;
 mod error;
+mod fsck;
 mod hook_calls;
 mod identity;
 mod outcome;

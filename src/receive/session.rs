@@ -70,13 +70,16 @@ impl<'a> Session<'a> {
         receiver: &'a Receiver,
         repository: Repository,
         request: PushRequest,
-        channel: Channel<'a>,
+        mut channel: Channel<'a>,
         circumstances: Circumstances,
     ) -> Result<Self, ReceiveError> {
         let Circumstances { id, environment, surplus, completes_thin_packs, cancel } =
             circumstances;
         let settings = receiver.settings(&repository)?;
         settings.refuse_unsupported(&repository, Phase::Request)?;
+        for warning in &settings.fsck.warnings {
+            channel.diagnose(&format!("warning: {warning}\n"));
+        }
         let store = receiver.ref_store(&repository, &settings, &environment)?;
         let hooks = Hooks::new(
             repository.disk().clone(),

@@ -2,6 +2,7 @@
 
 use super::ReceiveError;
 use super::alternate_refs::AlternateSettings;
+use super::fsck::FsckSettings;
 use crate::hooks::{Hook, Hooks};
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
@@ -32,6 +33,7 @@ pub(super) struct PushSettings {
     pub(super) packed_refs_timeout: LockTimeout,
     pub(super) writes_reverse_index: bool,
     pub(super) threads: usize,
+    pub(super) fsck: FsckSettings,
     /// What the repository asks for and this version does not do, in words for the client.
     pub(super) unsupported: Option<String>,
     /// `receive.procReceiveRefs`, which hands refs to a hook this version does not run.
@@ -66,6 +68,7 @@ impl PushSettings {
         let timeout = |key: &str, default: i64| {
             Ok(LockTimeout::from_milliseconds(config.integer(key)?.unwrap_or(default)))
         };
+        let fsck = FsckSettings::read(config)?;
         Ok(Self {
             unpack_limit: UnpackLimit::choose(
                 config.integer("receive.unpacklimit")?,
@@ -94,7 +97,8 @@ impl PushSettings {
             packed_refs_timeout: timeout("core.packedrefstimeout", 1000)?,
             writes_reverse_index: flag("pack.writereverseindex", true)?,
             threads: threads(config)?,
-            unsupported: unsupported(config)?,
+            unsupported: unsupported(config)?.or_else(|| fsck.fault.clone()),
+            fsck,
             proc_receive_refs: config
                 .strings("receive.procreceiverefs")?
                 .into_iter()
@@ -198,15 +202,6 @@ fn threads(config: &GitConfig) -> Result<usize, ConfigError> {
 }
 
 fn unsupported(config: &GitConfig) -> Result<Option<String>, ConfigError> {
-    let fsck = match config.boolean("receive.fsckobjects")? {
-        Some(set) => set,
-        None => config.boolean("transfer.fsckobjects")?.unwrap_or(false),
-    };
-    if fsck {
-        let text = "the repository asks for fsck on receipt (receive.fsckObjects or \
-                    transfer.fsckObjects), which this server does not do yet";
-        return Ok(Some(text.into()));
-    }
     if config.boolean("receive.shallowupdate")? == Some(true) {
         let text = "the repository asks for shallow updates (receive.shallowUpdate), which this \
                     server does not do yet";
@@ -253,10 +248,9 @@ mod tests {
 
     #[test]
     fn what_is_not_done_yet_is_said() {
-        assert!(settings("[transfer]\nfsckObjects\n").unsupported.is_some());
-        let off = "[receive]\nfsckObjects=false\n[transfer]\nfsckObjects\n";
-        assert!(settings(off).unsupported.is_none());
+        assert!(settings("").unsupported.is_none());
         assert!(settings("[receive]\nshallowUpdate\n").unsupported.is_some());
+        assert!(settings("[receive \"fsck\"]\nbadDate=no\n").unsupported.is_some());
     }
 
     #[test]

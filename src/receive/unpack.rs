@@ -1,6 +1,7 @@
 //! Steps 5 to 7: the quarantine, the snapshot, and the pack.
 
 use super::ReceiveError;
+use super::fsck::abnormal_exit;
 use super::receiver::Receiver;
 use super::session::{Session, cancelled};
 use crate::hooks::Hook;
@@ -40,6 +41,9 @@ impl Receiver {
 impl Session<'_> {
     /// Reads the pack into a new quarantine.
     pub(super) fn unpack(&mut self, input: &mut dyn Read) -> Result<(), ReceiveError> {
+        let unpack_limit =
+            if self.gc_is_running() { UnpackLimit(1) } else { self.settings.unpack_limit };
+        let fsck = self.inspection(unpack_limit, input)?;
         let mut quarantine = Quarantine::new(&self.repository);
         let destination = Destination {
             disk: self.repository.disk().clone(),
@@ -50,11 +54,7 @@ impl Session<'_> {
         };
         let options = IngestOptions {
             hash: self.repository.hash(),
-            unpack_limit: if self.gc_is_running() {
-                UnpackLimit(1)
-            } else {
-                self.settings.unpack_limit
-            },
+            unpack_limit,
             limits: Limits {
                 big_file_bytes: self.repository.big_file_bytes(),
                 ..self.receiver.limits().clone()
@@ -66,12 +66,15 @@ impl Session<'_> {
             // Migration gives every pack its keep file.
             keep: None,
             threads: self.settings.threads,
-            fsck: None,
+            fsck,
         };
         let share = self.receiver.push_memory.owned_share();
-        let mut ingested =
-            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel, share)
-                .map_err(|error| unpack_failed(error, &self.cancel))?;
+        let ingested =
+            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel, share);
+        if let Some(inspection) = &options.fsck {
+            self.tell_findings(inspection, ingested.as_ref().err());
+        }
+        let mut ingested = ingested.map_err(|error| unpack_failed(error, &self.cancel))?;
         for file in ingested.files.drain(..) {
             quarantine.adopt(file).map_err(|error| {
                 ReceiveError::internal(Phase::Unpack, "storing the pack", error)
@@ -120,6 +123,10 @@ fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
     {
         let text = source.to_string();
         return ReceiveError::new(Fault::Protocol, Phase::Unpack, text).with_source(error);
+    }
+    if let IngestError::Refused(refusal) = &error {
+        let text = abnormal_exit(refusal.unpacks());
+        return ReceiveError::new(Fault::BadPack, Phase::Unpack, text).with_source(error);
     }
     let fault = match error.blame() {
         Blame::BadPack => Fault::BadPack,

@@ -22,6 +22,8 @@ pub enum Accepted {
     TrailingBytes,
     /// A protocol fault is answered in words (band 3 or an ERR packet), where git says nothing.
     FatalInWords,
+    /// Of several findings of fsck, those are told first that came first.
+    FsckOrder,
 }
 
 /// All of them.
@@ -34,6 +36,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::AtomicIsAtomic,
     Accepted::TrailingBytes,
     Accepted::FatalInWords,
+    Accepted::FsckOrder,
 ];
 
 impl Accepted {
@@ -48,6 +51,7 @@ impl Accepted {
             Self::AtomicIsAtomic => "atomic-is-atomic",
             Self::TrailingBytes => "trailing-bytes",
             Self::FatalInWords => "fatal-in-words",
+            Self::FsckOrder => "fsck-order",
         }
     }
 
@@ -84,6 +88,11 @@ impl Accepted {
             Self::StoredAgain => seen.loose = 0,
             Self::TrailingBytes | Self::KindsMatch | Self::AtomicIsAtomic => {
                 seen = Observation::default();
+            }
+            Self::FsckOrder => {
+                let mut lines: Vec<&str> = seen.answer.messages.lines().collect();
+                lines.sort_unstable();
+                seen.answer.messages = lines.join("\n");
             }
             Self::FatalInWords => {
                 seen.answer.fatal.clear();

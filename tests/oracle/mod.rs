@@ -6,6 +6,7 @@
 //! names an entry of [`accepted`], and only what that entry covers may differ.
 
 mod accepted;
+mod fsck;
 mod observe;
 mod scenarios;
 
@@ -15,15 +16,20 @@ use std::path::Path;
 
 /// One push, and the repository it goes to.
 struct Scenario {
-    name: &'static str,
+    name: String,
     /// Makes the repository; an empty bare one is there already.
-    prepare: fn(&Path),
+    prepare: Prepare,
     /// The bytes sent, given the repository.
-    request: fn(&Path) -> Vec<u8>,
+    request: MakeRequest,
     accepted: &'static [Accepted],
     /// Whether the answer is framed in bands.
     banded: bool,
+    /// Whether standard error is looked at, too.
+    diagnosed: bool,
 }
+
+type Prepare = Box<dyn Fn(&Path) + Send + Sync>;
+type MakeRequest = Box<dyn Fn(&Path) -> Vec<u8> + Send + Sync>;
 
 /// One of the four ways in which a scenario runs.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,18 @@ const VARIANTS: [Variant; 4] = [
 fn packhouse_and_stock_git_agree() {
     let scenarios = scenarios::all();
     assert!(scenarios.len() >= 60, "{} scenarios", scenarios.len());
+    agree(&scenarios, &VARIANTS);
+}
+
+#[test]
+fn packhouse_and_stock_git_agree_on_fsck() {
+    let scenarios = fsck::all();
+    assert!(scenarios.len() >= 60, "{} scenarios", scenarios.len());
+    // Hooks have no part in it.
+    agree(&scenarios, &VARIANTS[..2]);
+}
+
+fn agree(scenarios: &[Scenario], variants: &[Variant]) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let faults = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -51,8 +69,8 @@ fn packhouse_and_stock_git_agree() {
                 loop {
                     let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(scenario) = scenarios.get(at) else { break };
-                    for variant in VARIANTS {
-                        if let Some(fault) = compare(scenario, variant) {
+                    for variant in variants {
+                        if let Some(fault) = compare(scenario, *variant) {
                             faults.lock().unwrap().push(fault);
                         }
                     }
@@ -76,7 +94,8 @@ fn every_accepted_difference_is_documented_and_used() {
     for accepted in accepted::ALL {
         let name = accepted.name();
         assert!(document.contains(&format!("`{name}`")), "docs/PROTOCOL.md does not name {name}");
-        let used = scenarios::all().iter().any(|scenario| scenario.accepted.contains(accepted));
+        let all = scenarios::all().into_iter().chain(fsck::all());
+        let used = all.into_iter().any(|scenario| scenario.accepted.contains(accepted));
         assert!(used, "no scenario needs {name}");
     }
 }

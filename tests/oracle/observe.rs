@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What could be seen of a push.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,7 @@ pub struct Observation {
     pub leftovers: Vec<String>,
     pub reflogs: String,
     pub hooks: String,
+    pub diagnosis: String,
 }
 
 impl Observation {
@@ -41,6 +42,7 @@ impl Observation {
             ("leftovers", format!("{:?}", self.leftovers)),
             ("reflogs", self.reflogs.clone()),
             ("hooks", self.hooks.clone()),
+            ("standard error", self.diagnosis.clone()),
         ]
     }
 }
@@ -57,11 +59,11 @@ pub fn run(scenario: &Scenario, variant: Variant, receiver: &[&str]) -> Observat
     }
     (scenario.prepare)(&repository);
     let request = (scenario.request)(&repository);
-    let (status, stdout) = push(receiver, &repository, &request);
-    observe(scenario, &repository, scratch.path(), status, &stdout)
+    let output = push(receiver, &repository, &request);
+    observe(scenario, &repository, scratch.path(), &output)
 }
 
-fn push(receiver: &[&str], repository: &Path, request: &[u8]) -> (Option<i32>, Vec<u8>) {
+fn push(receiver: &[&str], repository: &Path, request: &[u8]) -> Output {
     let mut command = Command::new(receiver[0]);
     git::isolate(&mut command);
     let mut child = command
@@ -70,7 +72,7 @@ fn push(receiver: &[&str], repository: &Path, request: &[u8]) -> (Option<i32>, V
         .arg(repository)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -78,24 +80,20 @@ fn push(receiver: &[&str], repository: &Path, request: &[u8]) -> (Option<i32>, V
     let writer = std::thread::spawn(move || drop(stdin.write_all(&request)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    (output.status.code(), output.stdout)
+    output
 }
 
-fn observe(
-    scenario: &Scenario,
-    repository: &Path,
-    scratch: &Path,
-    status: Option<i32>,
-    stdout: &[u8],
-) -> Observation {
+fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Output) -> Observation {
+    let stdout = &output.stdout;
     let mut answer =
         if scenario.banded { Answer::from_bands(stdout) } else { Answer::from_plain(stdout) };
     let scratch = scratch.canonicalize().unwrap().display().to_string();
     answer.messages = without_progress(&answer.messages).replace(&scratch, "<scratch>");
     let files = git::object_files(repository);
     let is_loose = |name: &&String| name.len() == 41 && name.as_bytes()[2] == b'/';
+    let said = String::from_utf8_lossy(&output.stderr).replace(&scratch, "<scratch>");
     Observation {
-        status,
+        status: output.status.code(),
         answer,
         refs: git::refs(repository),
         head: fs::read_to_string(repository.join("HEAD")).unwrap(),
@@ -105,6 +103,7 @@ fn observe(
         leftovers: leftovers(&files),
         reflogs: reflogs(&repository.join("logs")),
         hooks: hook_log(repository, &scratch),
+        diagnosis: if scenario.diagnosed { without_progress(&said) } else { String::new() },
     }
 }
 
@@ -118,11 +117,11 @@ fn leftovers(files: &[String]) -> Vec<String> {
     found
 }
 
-/// Drops progress, which git shows by percent and only for kept packs.
+/// Drops progress, which git shows by percent and only for kept packs. What ends it shares its line.
 fn without_progress(text: &str) -> String {
     text.split_inclusive('\n')
-        .filter(|line| {
-            let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or("");
+        .map(|line| line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or(line))
+        .filter(|last| {
             !last.starts_with("Resolving deltas: ") && !last.starts_with("Unpacking objects: ")
         })
         .collect()

@@ -17,17 +17,32 @@ use std::path::Path;
 
 const UNPACK: &[Accepted] = &[UnpackReason, Diagnostics];
 
-fn scenario(name: &'static str, prepare: fn(&Path), request: fn(&Path) -> Vec<u8>) -> Scenario {
-    Scenario { name, prepare, request, accepted: &[], banded: true }
+pub fn scenario(
+    name: impl Into<String>,
+    prepare: impl Fn(&Path) + Send + Sync + 'static,
+    request: impl Fn(&Path) -> Vec<u8> + Send + Sync + 'static,
+) -> Scenario {
+    Scenario {
+        name: name.into(),
+        prepare: Box::new(prepare),
+        request: Box::new(request),
+        accepted: &[],
+        banded: true,
+        diagnosed: false,
+    }
 }
 
 impl Scenario {
-    fn accepting(self, accepted: &'static [Accepted]) -> Self {
+    pub fn accepting(self, accepted: &'static [Accepted]) -> Self {
         Self { accepted, ..self }
     }
 
-    fn plain(self) -> Self {
+    pub fn plain(self) -> Self {
         Self { banded: false, ..self }
+    }
+
+    pub fn diagnosed(self) -> Self {
+        Self { diagnosed: true, ..self }
     }
 }
 
@@ -64,14 +79,14 @@ fn seeded_with_both(repository: &Path) {
     git::run(repository, &["update-ref", "refs/heads/next", &second.id()]);
 }
 
-fn store(repository: &Path, objects: &[&Object]) {
+pub fn store(repository: &Path, objects: &[&Object]) {
     for object in objects {
         let arguments = ["hash-object", "-w", "--literally", "-t", object.kind, "--stdin"];
         git::run_with_input(repository, &arguments, &object.data);
     }
 }
 
-fn configure(repository: &Path, key: &str, value: &str) {
+pub fn configure(repository: &Path, key: &str, value: &str) {
     git::run(repository, &["config", "--add", key, value]);
 }
 

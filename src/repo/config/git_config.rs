@@ -241,7 +241,11 @@ impl GitConfig {
     /// in which git acts; the caller joins them. A path marked `:(optional)` that leads nowhere
     /// counts as unset.
     pub fn path(&self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
-        let Some(entry) = self.entry(key) else { return Ok(None) };
+        self.entry(key).map_or(Ok(None), |entry| self.expand_path(entry))
+    }
+
+    /// The path that a setting holds, as [`path`](Self::path) reads it.
+    pub fn expand_path(&self, entry: &ConfigEntry) -> Result<Option<PathBuf>, ConfigError> {
         let value = entry.string()?;
         let bad = || ConfigError::BadPath { key: entry.key.clone(), value: value.to_owned() };
         let (value, is_optional) = match value.strip_prefix(b":(optional)") {
