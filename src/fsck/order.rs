@@ -1,35 +1,29 @@
 //! The order of a tree's entries, and names that stand in it twice.
 //!
-//! Names are ordered as bytes, a directory's as if it ended in a slash. A file and a directory of
-//! one name need not be neighbours, then: `a`, `a.b`, `a/`.
+//! The rule (git-fsck(1), `treeNotSorted` and `duplicateEntries`): entries are sorted by their names
+//! as bytes, a directory's as if a slash followed, and a name stands in a tree once, be it a file's
+//! or a directory's.
+//!
+//! Two entries of one name need not be neighbours: what begins with the name and goes on with a
+//! byte below the slash, such as `a.b`, has its place between the file `a` and the directory `a`.
+//! And nothing else has, so that only a file whose next entry is such a one has to be remembered.
 
-use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// Follows the entries of a tree, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Order<'a> {
-    before: Option<Place<'a>>,
-    /// Files behind which the names went on with a byte below the slash: their directories may
-    /// still come. Each is the beginning of those above it, as long as the tree is sorted.
-    waiting: Vec<&'a [u8]>,
+    last: Option<Entry<'a>>,
+    /// Names of files that a longer name stands behind, where a directory of the name may follow.
+    remembered: HashSet<&'a [u8]>,
     is_unsorted: bool,
     has_duplicates: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct Entry<'a> {
     name: &'a [u8],
     is_directory: bool,
-}
-
-impl Place<'_> {
-    /// What counts at an offset: a byte, the slash of a directory, or nothing, which is least.
-    fn at(&self, offset: usize) -> Option<u8> {
-        match self.name.get(offset) {
-            Some(byte) => Some(*byte),
-            None => self.is_directory.then_some(b'/'),
-        }
-    }
 }
 
 impl<'a> Order<'a> {
@@ -45,52 +39,40 @@ impl<'a> Order<'a> {
 
     /// Takes the next entry.
     pub(super) fn push(&mut self, name: &'a [u8], is_directory: bool) {
-        let next = Place { name, is_directory };
-        let Some(before) = self.before.replace(next) else { return };
-        let shared = before.name.iter().zip(name).take_while(|(a, b)| a == b).count();
-        let length = before.name.len().min(name.len());
-        if shared < length {
-            self.is_unsorted |= before.name.get(shared) > name.get(shared);
-        } else if before.name.len() == name.len() {
+        let entry = Entry { name, is_directory };
+        let Some(last) = self.last.replace(entry) else { return };
+        if !last.is_directory && entry.stands_between_both(last.name) {
+            self.remembered.insert(last.name);
+        }
+        let comes_again = is_directory && last.stands_between_both(name);
+        if name == last.name || comes_again && self.remembered.contains(name) {
+            // The places of two entries of one name are no question of order.
             self.has_duplicates = true;
         } else {
-            self.push_longer(before, next, length);
+            self.is_unsorted |= !last.is_before(entry);
         }
-    }
-
-    /// Takes an entry whose name begins with that of the one before it, or the other way round.
-    fn push_longer(&mut self, before: Place<'a>, next: Place<'a>, length: usize) {
-        let (first, second) = (before.at(length), next.at(length));
-        if first.is_none() && second.is_some_and(is_below_slash) {
-            self.waiting.push(before.name);
-        } else if second == Some(b'/')
-            && first.is_some_and(is_below_slash)
-            && self.was_waited_for(next.name)
-        {
-            self.has_duplicates = true;
-            return;
-        }
-        self.is_unsorted |= first.cmp(&second) != Ordering::Less;
-    }
-
-    /// Whether a waiting file has this name. Those that it shows to wait in vain are forgotten.
-    fn was_waited_for(&mut self, directory: &[u8]) -> bool {
-        while let Some(file) = self.waiting.pop() {
-            match directory.strip_prefix(file) {
-                Some([]) => return true,
-                Some([byte, ..]) if is_below_slash(*byte) => {
-                    self.waiting.push(file);
-                    return false;
-                }
-                _ => {}
-            }
-        }
-        false
     }
 }
 
-fn is_below_slash(byte: u8) -> bool {
-    byte < b'/'
+impl Entry<'_> {
+    /// Whether its place is between a file and a directory of this name.
+    fn stands_between_both(&self, name: &[u8]) -> bool {
+        let rest = self.name.strip_prefix(name);
+        rest.and_then(<[u8]>::first).is_some_and(|next| *next < b'/')
+    }
+
+    /// Whether it belongs before `other`. What stands behind the shorter of the two names, or the
+    /// slash that is taken to, decides if nothing before does.
+    fn is_before(&self, other: Entry<'_>) -> bool {
+        let length = self.name.len().min(other.name.len());
+        (self.name.get(..length), self.at(length)) < (other.name.get(..length), other.at(length))
+    }
+
+    /// The byte at an offset no farther than the end of the name, where nothing is least.
+    fn at(&self, offset: usize) -> Option<u8> {
+        let slash = self.is_directory.then_some(b'/');
+        self.name.get(offset).copied().or(slash)
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +99,24 @@ mod tests {
     }
 
     #[test]
+    fn in_a_sorted_tree_every_name_that_comes_twice_is_found() {
+        // Every sorted tree of a few names, told by a plain count.
+        let names = ["a", "a-", "a--", "a-0", "a.", "a0", "b"];
+        for picked in 0..1u32 << (2 * names.len()) {
+            let mut all: Vec<String> = Vec::new();
+            for (at, name) in names.iter().enumerate() {
+                all.extend((picked >> (2 * at) & 1 == 1).then(|| (*name).to_owned()));
+                all.extend((picked >> (2 * at + 1) & 1 == 1).then(|| format!("{name}/")));
+            }
+            all.sort();
+            let single: HashSet<_> = all.iter().map(|name| name.trim_end_matches('/')).collect();
+            let has_duplicates = single.len() < all.len();
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            assert_eq!(order(&all), (false, has_duplicates), "{all:?}");
+        }
+    }
+
+    #[test]
     fn a_file_and_a_directory_of_one_name_are_found_however_far_apart() {
         for names in [
             &["a", "a"][..],
@@ -130,6 +130,8 @@ mod tests {
             assert_eq!(order(names), (false, true), "{names:?}");
         }
         assert_eq!(order(&["a", "a-b", "a-b/", "ab", "b/"]), (false, true));
+        assert_eq!(order(&["a", "a-", "a--", "a--/", "a-/", "a/"]), (false, true));
+        assert_eq!(order(&["a/", "a"]), (false, true));
         assert_eq!(order(&["a", "a-b", "a.b/", "ab/"]), (false, false));
     }
 }
