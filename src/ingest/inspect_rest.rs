@@ -82,14 +82,8 @@ fn existing_kind(id: &ObjectId, context: Context<'_>) -> Result<Option<ObjectKin
     if id.is_empty_tree() {
         return Ok(Some(ObjectKind::Tree));
     }
-    let find = |refresh| {
-        let found = context.existing.find(id, refresh);
-        found.map_err(|source| IngestError::Existing { id: *id, source })
-    };
-    let found = match find(false)? {
-        Some(found) => Some(found),
-        None => find(true)?,
-    };
+    let found = context.existing.find(id, true);
+    let found = found.map_err(|source| IngestError::Existing { id: *id, source })?;
     Ok(found.map(|found| found.kind))
 }
 
