@@ -7,6 +7,7 @@
 
 mod accepted;
 mod fsck;
+mod fsck_random;
 mod observe;
 mod scenarios;
 
