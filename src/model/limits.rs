@@ -81,6 +81,7 @@ limits! {
          large files outside of the repository";
     /// Bytes of one commit, tree or tag: what is read for its links is held in memory for that.
     /// The largest trees that are known, of directories with a million files, have some fifty MB.
+    /// fsck on receipt takes no larger `.gitmodules` or `.gitattributes`.
     metadata_bytes_max: 64 * MIB, "bytes",
         "pack has a tree of N bytes, more than the limit 'metadata_bytes_max' of N bytes: split \
          the directory into smaller ones";

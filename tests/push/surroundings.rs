@@ -107,3 +107,51 @@ fn a_push_past_the_limit_is_told_so_however_large_it_is() {
     }
     assert_eq!(git::refs(&repository), "");
 }
+
+#[test]
+fn fsck_tells_the_pusher_what_is_wrong_however_much_still_comes() {
+    let server = Server::open();
+    let repository = server.init("x.git");
+    git::run(&repository, &["config", "transfer.fsckObjects", "true"]);
+    let work = Work::with_commit(&server, "x.git");
+    work.git(&["push", "-q", "origin", "main"]);
+    let before = git::refs(&repository);
+    work.git(&["config", "core.compression", "0"]);
+    for (content, abnormal) in
+        [(noise(10, 3), "unpack-objects"), (noise(40 << 20, 3), "index-pack")]
+    {
+        work.commit("big", content);
+        let text = String::from_utf8(git::run_with_input(
+            &work.path,
+            &["cat-file", "commit", "HEAD"],
+            b"",
+        ));
+        let bad = text.unwrap().replace("author A U Thor <author@example.com>", "author A U Thor");
+        let arguments = ["hash-object", "-w", "--literally", "-t", "commit", "--stdin"];
+        let id = git::run_with_input(&work.path, &arguments, bad.as_bytes());
+        let id = String::from_utf8(id).unwrap().trim().to_owned();
+        git::run(
+            &repository,
+            &["config", "receive.unpackLimit", if abnormal == "index-pack" { "1" } else { "100" }],
+        );
+        for buffer in ["http.postBuffer=1m", "http.postBuffer=100m"] {
+            let text =
+                work.failing(&["-c", buffer, "push", "origin", &format!("{id}:refs/heads/main")]);
+            let line =
+                format!("remote: error: object {id}: missingEmail: invalid author/committer line");
+            assert!(text.contains(&line), "{text}");
+            assert!(text.contains("remote: fatal: fsck error in packed object"), "{text}");
+            assert!(
+                text.contains(&format!("remote unpack failed: {abnormal} abnormal exit")),
+                "{text}"
+            );
+            assert!(text.contains("(unpacker error)") && !text.contains("RPC failed"), "{text}");
+        }
+        assert_eq!(git::refs(&repository), before);
+    }
+    git::run(&repository, &["config", "receive.fsck.missingEmail", "warn"]);
+    let head = work.git(&["rev-parse", "HEAD"]);
+    let output = work.try_git(&["push", "origin", &format!("{head}:refs/heads/main")]);
+    assert!(output.status.success());
+    git::assert_sound(&repository);
+}
