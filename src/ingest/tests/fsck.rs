@@ -1,10 +1,12 @@
 //! fsck on receipt: every object is looked at, however it comes, and what it names must be there.
 
+use super::history;
 use crate::fsck::{Findings, Fsck, FsckOptions};
 use crate::ingest::testing::*;
 use crate::ingest::{IngestError, IngestOptions, Inspection};
 use crate::model::{HashKind, Limits, ObjectId, ObjectKind};
 use crate::pack::writer::{PackBuilder, encode_delta};
+use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ fn inspect(
     options: &IngestOptions,
     shallow: &[ObjectId],
 ) -> (Vec<String>, Result<Taken, IngestError>) {
-    let fsck = Fsck::new(FsckOptions::strict(HASH));
+    let fsck = Fsck::new(FsckOptions::strict(options.hash));
     let inspection = Arc::new(Inspection::new(fsck, shallow.iter().copied().collect()));
     let options = IngestOptions { fsck: Some(Arc::clone(&inspection)), ..options.clone() };
     let taken = take(pack, store, &options);
@@ -58,6 +60,61 @@ fn without_fsck_nothing_is_looked_at() {
         let (lines, taken) = inspect(&pack, &Store::default(), &options, &[]);
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert_eq!(refused(taken), ["fatal: fsck error in packed object"]);
+    }
+}
+
+#[test]
+fn a_history_that_is_whole_and_well_made_is_taken_in_silence() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        for form in [&["--window=0"][..], &["--delta-base-offset"], &["--depth=50"]] {
+            let pack = history::pack(hash, form, "");
+            for options in [keeping(hash), unpacking(hash)] {
+                for threads in [1, 3] {
+                    let options = IngestOptions { threads, ..options.clone() };
+                    let (lines, taken) = inspect(&pack, &Store::default(), &options, &[]);
+                    assert_eq!(lines, [""; 0]);
+                    taken.unwrap();
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_split_of_the_pack_is_told_the_same(
+        sizes in prop::collection::vec(1usize..200, 1..8),
+        flaw in 0usize..6,
+        keeps in any::<bool>(),
+    ) {
+        let blob = id_of(HASH, ObjectKind::Blob, EVIL);
+        let tree = entry("100644", ".gitmodules", &blob);
+        let objects = [
+            (ObjectKind::Tree, entry("100664", "f", &blob)),
+            (ObjectKind::Blob, EVIL[..EVIL.len() - flaw.min(3)].to_vec()),
+            (ObjectKind::Commit, commit(&id_of(HASH, ObjectKind::Tree, &tree), &[])),
+            (ObjectKind::Tree, tree),
+            (ObjectKind::Blob, if flaw == 4 { b"x".to_vec() } else { EVIL.to_vec() }),
+            (ObjectKind::Tag, if flaw == 5 { b"x".to_vec() } else { b"".to_vec() }),
+        ];
+        let mut pack = PackBuilder::new(HASH, 1);
+        for (kind, content) in objects.iter().take(if flaw == 5 { 6 } else { 5 }) {
+            pack.whole(*kind, content);
+        }
+        let pack = pack.finish();
+        let options = if keeps { keeping(HASH) } else { unpacking(HASH) };
+        let inspect_from = |input: &mut dyn std::io::Read| {
+            let fsck = Fsck::new(FsckOptions::strict(HASH));
+            let inspection = Arc::new(Inspection::new(fsck, HashSet::new()));
+            let options = IngestOptions { fsck: Some(Arc::clone(&inspection)), ..options.clone() };
+            let error = take_from(input, &Store::default(), &options).unwrap_err().to_string();
+            let findings = inspection.take_findings();
+            (findings.iter().map(|finding| finding.line()).collect::<Vec<_>>(), error)
+        };
+        let at_once = inspect_from(&mut &pack[..]);
+        let in_pieces = inspect_from(&mut Pieces { bytes: &pack, sizes, next: 0 });
+        prop_assert_eq!(at_once, in_pieces);
     }
 }
 
