@@ -294,7 +294,9 @@ impl Collector {
     }
 
     pub(super) fn check_names(&self) -> Result<(), IngestError> {
-        if self.objects.named_len() as u64 > self.names.value {
+        // Special names are given to gitlinks, too, which are no links.
+        let special = self.inspector.as_ref().map_or(0, |inspector| inspector.special().len());
+        if self.objects.named_len().max(special) as u64 > self.names.value {
             return Err(IngestError::TooManyNames { limit: self.names });
         }
         Ok(())

@@ -265,6 +265,25 @@ fn modules_that_are_a_gitlink_to_nowhere_are_missing() {
 }
 
 #[test]
+fn special_names_are_held_to_the_limit_of_names() {
+    let gone = |n: u8| ObjectId::from_bytes_or_panic(&[n; 20]);
+    for (names, is_too_many) in [(9, false), (10, true)] {
+        let mut pack = PackBuilder::new(HASH, 1);
+        for n in 1..=names {
+            pack.whole(ObjectKind::Tree, &entry("160000", ".gitmodules", &gone(n)));
+        }
+        let limits = Limits { named_objects_max: 9, ..Limits::default() };
+        let options = IngestOptions { limits, ..keeping(HASH) };
+        let (_, taken) = inspect(&pack.finish(), &Store::default(), &options, &[]);
+        match taken.unwrap_err() {
+            IngestError::TooManyNames { limit } => assert!(is_too_many && limit.value == 9),
+            IngestError::Refused(_) => assert!(!is_too_many),
+            error => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
 fn modules_beyond_the_bound_of_memory_are_too_large() {
     let mut large = EVIL.to_vec();
     large.extend(std::iter::repeat_n(b'\n', 300_000));
