@@ -1,7 +1,7 @@
 //! fsck on receipt: every object is looked at, however it comes, and what it names must be there.
 
 use super::history;
-use crate::fsck::{Findings, Fsck, FsckOptions};
+use crate::fsck::{Finding, Findings, Fsck, FsckOptions};
 use crate::ingest::testing::*;
 use crate::ingest::{IngestError, IngestOptions, Inspection};
 use crate::model::{HashKind, Limits, ObjectId, ObjectKind};
@@ -109,7 +109,7 @@ proptest! {
             let options = IngestOptions { fsck: Some(Arc::clone(&inspection)), ..options.clone() };
             let error = take_from(input, &Store::default(), &options).unwrap_err().to_string();
             let findings = inspection.take_findings();
-            (findings.iter().map(|finding| finding.line()).collect::<Vec<_>>(), error)
+            (findings.iter().map(Finding::line).collect::<Vec<_>>(), error)
         };
         let at_once = inspect_from(&mut &pack[..]);
         let in_pieces = inspect_from(&mut Pieces { bytes: &pack, sizes, next: 0 });
