@@ -30,14 +30,14 @@ pub(super) fn advertise(
         Target::Existing(repository) => repository,
         Target::Fresh { .. } => {
             let settings = receiver.fresh_settings(environment)?;
-            settings.refuse_unsupported_keys(Phase::Discovery)?;
+            settings.refuse_unsupported(Phase::Discovery)?;
             let offered = receiver.offer(HashKind::Sha1, &settings);
             AdvertisementEncoder::begin(&mut buffer, version, &offered).finish(&mut buffer, []);
             return output(&buffer).map_err(client_gone);
         }
     };
     let settings = receiver.settings(repository)?;
-    settings.refuse_unsupported(repository, Phase::Discovery)?;
+    settings.refuse_unsupported(Phase::Discovery)?;
     let store = receiver.ref_store(repository, &settings, environment)?;
     let listed = advertised(&store, &settings.hidden)
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;

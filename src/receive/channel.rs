@@ -51,8 +51,8 @@ impl<'a> Channel<'a> {
     }
 
     /// What git would say on its own standard error and not to the client.
-    pub(super) fn diagnose(&mut self, text: &str) {
-        self.client.diagnose(text.as_bytes());
+    pub(super) fn diagnose(&mut self, text: &[u8]) {
+        self.client.diagnose(text);
     }
 
     /// Sends the report.

@@ -1,4 +1,4 @@
-//! The four hooks of a push: what each is fed, and what its word means.
+//! The hooks of a push: what each is fed, and what its word means.
 
 use super::channel::Channel;
 use crate::hooks::{Feed, Hook, HookVerdict, Hooks};
@@ -7,6 +7,7 @@ use bstr::BString;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A command as the hooks after the commit see it.
 #[derive(Clone, Copy, Debug)]
@@ -95,10 +96,7 @@ fn run(
 ) -> bool {
     let path = match hook {
         Hook::NotExecutable(path) => {
-            channel.diagnose(&format!(
-                "hint: The '{}' hook was ignored because it's not set as executable.\n",
-                path.display()
-            ));
+            hint(channel, path);
             return true;
         }
         Hook::Executable(path) => path,
@@ -111,6 +109,13 @@ fn run(
             false
         }
     }
+}
+
+/// Says that a hook is there and is not run.
+pub(super) fn hint(channel: &mut Channel<'_>, path: &Path) {
+    let path = path.display();
+    let text = format!("hint: The '{path}' hook was ignored because it's not set as executable.\n");
+    channel.diagnose(text.as_bytes());
 }
 
 fn lines<'a>(commands: impl Iterator<Item = &'a Command>) -> Vec<u8> {

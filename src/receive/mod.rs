@@ -23,6 +23,7 @@ mod request;
 mod session;
 mod settings;
 mod shallow;
+mod transaction_hook;
 mod unpack;
 mod worktrees;
 

@@ -3,6 +3,7 @@
 use super::channel::Channel;
 use super::policy::{self, Facts, Judgement};
 use super::session::Session;
+use super::transaction_hook::TransactionHook;
 use super::{ReceiveError, aliases, hook_calls};
 use crate::hooks::Hook;
 use crate::model::{Command, CommandKind, CommandStatus, ObjectKind, RefName, RejectReason, oid};
@@ -23,12 +24,17 @@ impl Session<'_> {
             .find("update")
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
         let hook = hook.as_ref();
+        self.transaction_hook = TransactionHook::find(&self.hooks, &mut self.channel)
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
         if self.request.capabilities.atomic {
             self.update_atomically(&covered, hook)?;
         } else if self.order_can_be_seen(hook) {
             for at in 0..self.request.commands.len() {
                 if let Some(edit) = self.approve(at, &covered, hook)? {
                     self.apply_each(vec![(at, edit)])?;
+                }
+                if self.is_vetoed {
+                    break;
                 }
             }
         } else {
@@ -37,6 +43,10 @@ impl Session<'_> {
                 edits.extend(self.approve(at, &covered, hook)?.map(|edit| (at, edit)));
             }
             self.apply_each(edits)?;
+        }
+        if self.is_vetoed {
+            // git would be dead by now: nothing changes after a veto.
+            self.reject_pending(&RejectReason::FailedToUpdateRef);
         }
         for (at, target) in covered.into_iter().enumerate() {
             let status = target.and_then(|target| self.request.commands.get(target));
@@ -70,12 +80,13 @@ impl Session<'_> {
         )
     }
 
-    /// Whether it can be told in which order the refs move: an `update` hook looks at them in
-    /// between, and of two commands for one ref the second sees the first's work.
+    /// Whether it can be told in which order the refs move: an `update` or `reference-transaction`
+    /// hook looks at them in between, and of two commands for one ref the second sees the first's
+    /// work.
     fn order_can_be_seen(&self, update: Option<&Hook>) -> bool {
         let mut names = HashSet::new();
         let twice = self.request.commands.iter().any(|command| !names.insert(&command.name));
-        twice || matches!(update, Some(Hook::Executable(_)))
+        twice || matches!(update, Some(Hook::Executable(_))) || self.transaction_hook.is_there()
     }
 
     /// Judges a command and asks the `update` hook; the edit it comes to, or nothing if it was
@@ -154,7 +165,7 @@ impl Session<'_> {
         if edits.is_empty() {
             return Ok(());
         }
-        let results = self.transaction().apply_each(&edits);
+        let results = self.transact(|transaction| transaction.apply_each(&edits));
         for (at, result) in places.into_iter().zip(results) {
             match result {
                 Ok(applied) => self.note_applied(at, applied),
@@ -191,7 +202,7 @@ impl Session<'_> {
             return Ok(());
         }
         let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
-        match self.transaction().apply_atomic(&edits) {
+        match self.transact(|transaction| transaction.apply_atomic(&edits)) {
             Ok(applied) => {
                 for (at, applied) in places.into_iter().zip(applied) {
                     self.note_applied(at, applied);
@@ -205,8 +216,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn transaction(&self) -> RefTransaction<'_> {
-        RefTransaction::new(&self.store)
+    fn transact<T>(&mut self, apply: impl FnOnce(RefTransaction<'_>) -> T) -> T {
+        let transaction = RefTransaction::new(&self.store);
+        match self.transaction_hook.witness(&self.hooks, &mut self.channel) {
+            Some(hook) => apply(transaction.witnessed_by(&hook)),
+            None => apply(transaction),
+        }
     }
 
     fn note_applied(&mut self, at: usize, _applied: Applied) {
@@ -219,6 +234,7 @@ impl Session<'_> {
     /// the disk goes to the log with its paths, and to the pusher by the push's name; whether the
     /// ref may have moved all the same, the pusher has to know.
     fn tell_ref_error(&mut self, error: &RefError, refused: RejectReason) -> RejectReason {
+        self.is_vetoed |= matches!(error, RefError::Vetoed);
         if !error.is_server_fault() {
             self.channel.error(&error.to_string());
             return refused;

@@ -4,6 +4,7 @@ use super::channel::Channel;
 use super::hook_calls::{self, Told};
 use super::outcome::PushOutcome;
 use super::settings::PushSettings;
+use super::transaction_hook::TransactionHook;
 use super::worktrees::CheckedOut;
 use super::{ReceiveError, Receiver, Surplus, policy};
 use crate::hooks::{Hook, Hooks};
@@ -44,6 +45,10 @@ pub(super) struct Session<'a> {
     pub(super) unreferenced: Vec<ObjectId>,
     /// What was migrated, whose packs are kept from repacks until refs lead to their objects.
     pub(super) migrated: Option<Migrated>,
+    /// Who is told of every ref transaction.
+    pub(super) transaction_hook: TransactionHook,
+    /// Whether it stopped one.
+    pub(super) is_vetoed: bool,
     /// The first fault of our own that refused a ref, for the log.
     pub(super) server_fault: Option<ReceiveError>,
     environment: Environment,
@@ -76,9 +81,9 @@ impl<'a> Session<'a> {
         let Circumstances { id, environment, surplus, completes_thin_packs, cancel } =
             circumstances;
         let settings = receiver.settings(&repository)?;
-        settings.refuse_unsupported(&repository, Phase::Request)?;
+        settings.refuse_unsupported(Phase::Request)?;
         for warning in &settings.fsck.warnings {
-            channel.diagnose(&format!("warning: {warning}\n"));
+            channel.diagnose(format!("warning: {warning}\n").as_bytes());
         }
         let store = receiver.ref_store(&repository, &settings, &environment)?;
         let hooks = Hooks::new(
@@ -110,6 +115,8 @@ impl<'a> Session<'a> {
             ingested: None,
             unreferenced: Vec::new(),
             migrated: None,
+            transaction_hook: TransactionHook::default(),
+            is_vetoed: false,
             server_fault: None,
             environment,
             hold: None,

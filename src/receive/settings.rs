@@ -3,10 +3,9 @@
 use super::ReceiveError;
 use super::alternate_refs::AlternateSettings;
 use super::fsck::FsckSettings;
-use crate::hooks::{Hook, Hooks};
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
-use crate::repo::{ConfigError, Environment, GitConfig, Repository};
+use crate::repo::{ConfigError, GitConfig};
 use crate::report::{Fault, Phase};
 use bstr::{BString, ByteSlice};
 use std::path::PathBuf;
@@ -107,33 +106,9 @@ impl PushSettings {
         })
     }
 
-    /// Fails if the repository asks for something that this version does not do: half of it would
+    /// Fails if the configuration asks for something that this version does not do: half of it would
     /// be worse than none. Asked before anything is read from the client.
-    pub(super) fn refuse_unsupported(
-        &self,
-        repository: &Repository,
-        phase: Phase,
-    ) -> Result<(), ReceiveError> {
-        self.refuse_unsupported_keys(phase)?;
-        let refuse = |text: &str| Err(ReceiveError::new(Fault::Unsupported, phase, text));
-        let hooks = Hooks::new(
-            repository.disk().clone(),
-            repository.git_dir().to_owned(),
-            self.hooks_path.clone(),
-            Environment::empty(),
-        );
-        match hooks.find("reference-transaction") {
-            Ok(Some(Hook::Executable(_))) => refuse(
-                "the repository has a reference-transaction hook, which this server does not run \
-                 yet",
-            ),
-            Ok(_) => Ok(()),
-            Err(error) => Err(ReceiveError::internal(phase, "looking for hooks", error)),
-        }
-    }
-
-    /// Fails if the configuration asks for something that this version does not do.
-    pub(super) fn refuse_unsupported_keys(&self, phase: Phase) -> Result<(), ReceiveError> {
+    pub(super) fn refuse_unsupported(&self, phase: Phase) -> Result<(), ReceiveError> {
         match &self.unsupported {
             Some(text) => Err(ReceiveError::new(Fault::Unsupported, phase, text.as_str())),
             None => Ok(()),

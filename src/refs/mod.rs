@@ -33,7 +33,9 @@ pub use namespace::{Namespace, NamespaceError};
 pub use packed::{Peel, Peeled};
 pub use packed_cache::PackedRefsCache;
 pub use store::{RefStore, RefValue, Resolved};
-pub use transaction::{Applied, Change, Expected, RefEdit, RefTransaction};
+pub use transaction::{
+    Applied, Change, Expected, RefEdit, RefTransaction, ToldUpdate, TransactionState, Witness,
+};
 
 /// LIMIT: symbolic refs in a row, with the ref at their end; git's number (`SYMREF_MAXDEPTH`).
 pub const SYMREF_DEPTH_MAX: usize = 5;

@@ -24,6 +24,8 @@ pub enum Accepted {
     FatalInWords,
     /// Of several findings of fsck, those are told first that came first.
     FsckOrder,
+    /// A transaction that the `reference-transaction` hook stopped is reported; git ends without.
+    VetoIsReported,
 }
 
 /// All of them.
@@ -37,6 +39,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::TrailingBytes,
     Accepted::FatalInWords,
     Accepted::FsckOrder,
+    Accepted::VetoIsReported,
 ];
 
 impl Accepted {
@@ -52,6 +55,7 @@ impl Accepted {
             Self::TrailingBytes => "trailing-bytes",
             Self::FatalInWords => "fatal-in-words",
             Self::FsckOrder => "fsck-order",
+            Self::VetoIsReported => "veto-is-reported",
         }
     }
 
@@ -98,6 +102,12 @@ impl Accepted {
                 seen.answer.fatal.clear();
                 seen.answer.complete = false;
                 seen.answer.report.clear();
+            }
+            Self::VetoIsReported => {
+                seen.answer = crate::support::answer::Answer::default();
+                seen.status = None;
+                // For refs that moved before, the last hooks run; git does not come to that.
+                seen.hooks.clear();
             }
         }
         seen

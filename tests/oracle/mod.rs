@@ -2,7 +2,7 @@
 //! objects, reflogs and hooks.
 //!
 //! Every scenario runs four times: kept as a pack and unpacked loose, without hooks and with all
-//! four, which write down what they were given. Where packhouse differs on purpose, the scenario
+//! that any push has, which write down what they were given. Where packhouse differs on purpose, the scenario
 //! names an entry of [`accepted`], and only what that entry covers may differ.
 
 mod accepted;
@@ -10,6 +10,7 @@ mod fsck;
 mod fsck_random;
 mod observe;
 mod scenarios;
+mod transactions;
 
 use accepted::Accepted;
 use observe::Observation;

@@ -161,7 +161,7 @@ fn install_hooks(repository: &Path) {
 echo "word of $0"
 echo "error of $0" >&2
 "#;
-    for name in ["pre-receive", "update", "post-receive", "post-update"] {
+    for name in ["pre-receive", "update", "reference-transaction", "post-receive", "post-update"] {
         write_hook(repository, name, text);
     }
 }

@@ -50,22 +50,22 @@ impl Scenario {
 pub fn all() -> Vec<Scenario> {
     [creations(), updates(), deletions(), names(), packs(), broken_packs(), connectivity()]
         .into_iter()
-        .chain([requests(), policies(), hooks(), stores()])
+        .chain([requests(), policies(), hooks(), stores(), super::transactions::all()])
         .flatten()
         .collect()
 }
 
-fn empty(_: &Path) {}
+pub fn empty(_: &Path) {}
 
 /// `refs/heads/main` at the first of the two commits, its objects loose.
-fn seeded(repository: &Path) {
+pub fn seeded(repository: &Path) {
     let (first, _) = two_commits();
     store(repository, &[&first.blob, &first.tree, &first.commit]);
     git::run(repository, &["update-ref", "refs/heads/main", &first.id()]);
 }
 
 /// As [`seeded`], with the objects packed and the ref in packed-refs.
-fn seeded_and_packed(repository: &Path) {
+pub fn seeded_and_packed(repository: &Path) {
     seeded(repository);
     git::run(repository, &["repack", "-adq"]);
     git::run(repository, &["pack-refs", "--all"]);
@@ -90,16 +90,16 @@ pub fn configure(repository: &Path, key: &str, value: &str) {
     git::run(repository, &["config", "--add", key, value]);
 }
 
-fn first() -> Snapshot {
+pub fn first() -> Snapshot {
     two_commits().0
 }
 
-fn second() -> Snapshot {
+pub fn second() -> Snapshot {
     two_commits().1
 }
 
 /// The second commit on top of the seeded first, to `refs/heads/main`.
-fn ordinary() -> Request {
+pub fn ordinary() -> Request {
     Request::new().command(&first().id(), &second().id(), "refs/heads/main").pack(second().pack())
 }
 
@@ -1160,7 +1160,7 @@ fn hooks() -> Vec<Scenario> {
     ]
 }
 
-fn three_branches(_: &Path) -> Vec<u8> {
+pub fn three_branches(_: &Path) -> Vec<u8> {
     let id = second().id();
     Request::new()
         .command(ZERO, &id, "refs/heads/a")

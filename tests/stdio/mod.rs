@@ -1,6 +1,7 @@
 //! `packhouse receive-pack` on standard input and output.
 
 mod alternates;
+mod hooks;
 
 use crate::support::answer::Answer;
 use crate::support::git;

@@ -7,3 +7,4 @@ mod order;
 mod races;
 mod replay;
 mod transactions;
+mod witness;

@@ -8,11 +8,12 @@ use super::edit::Applied;
 use super::prepare::Prepared;
 use super::run::Run;
 use super::undo::Undo;
+use super::witness::Story;
 use crate::refs::error::{Doing, RefError};
 use crate::refs::lock::LockFile;
 use crate::refs::name_conflict::is_gone;
 use crate::repo::{Component, Disk};
-use bstr::BStr;
+use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -97,16 +98,23 @@ impl<'r, 'a> Group<'r, 'a> {
     }
 
     fn carry_out(&mut self) -> Result<(), Stopped> {
+        self.begin_story()?;
         if self.members.iter().any(needs_packed_refs) {
             match self.work.lock_packed_refs() {
                 Ok(lock) => self.packed_lock = Some(lock),
-                Err(error) => self.fail_where(needs_packed_refs, &error)?,
+                Err(error) => {
+                    if let Some(story) = &mut self.work.run.story {
+                        story.give_up_packed();
+                    }
+                    self.fail_where(needs_packed_refs, &error)?;
+                }
             }
         }
         let indexes: Vec<usize> = self.members.iter().map(|member| member.index).collect();
         if !indexes.is_empty() && !(self.work.run.transaction.admit)(&indexes) {
             self.fail_where(|_| true, &RefError::Vetoed)?;
         }
+        self.tell_prepared()?;
         self.each(Work::check_again)?;
         self.each(Work::append_logs)?;
         let rewritten = match self.work.write_packed_refs(&self.members) {
@@ -122,8 +130,52 @@ impl<'r, 'a> Group<'r, 'a> {
                 self.fail_where(needs_packed_refs, &error)?;
             }
             self.take_out_the_blocked()?;
+            self.tell_packed();
         }
         self.each(Work::remove_file)
+    }
+
+    /// Makes up what the witness is told, if there is one.
+    fn begin_story(&mut self) -> Result<(), Stopped> {
+        let run = &mut *self.work.run;
+        if run.transaction.witness.is_none() || self.members.is_empty() {
+            return Ok(());
+        }
+        let mut members: Vec<&Prepared<'a>> = self.members.iter().collect();
+        members.sort_by_key(|member| member.index);
+        let edits = members.iter().map(|member| (member.edit, member.resolved.chain.as_slice()));
+        match Story::of(run.store, edits) {
+            Ok(story) => run.story = Some(story),
+            Err(error) => self.fail_where(|_| true, &error)?,
+        }
+        Ok(())
+    }
+
+    /// Tells the witness that everything is ready, and hears whether it may go on.
+    fn tell_prepared(&mut self) -> Result<(), Stopped> {
+        let run = &mut *self.work.run;
+        let (Some(witness), Some(story)) = (run.transaction.witness, &mut run.story) else {
+            return Ok(());
+        };
+        if self.members.is_empty() {
+            return Ok(());
+        }
+        let is_packed = |name: &BString| match &self.work.packed {
+            Some(packed) => packed.find(name.as_bstr()).is_ok_and(|id| id.is_some()),
+            None => false,
+        };
+        let in_packed = story.packed.iter().any(|update| is_packed(&update.name));
+        if !story.prepare(witness, in_packed) {
+            self.fail_where(|_| true, &RefError::Vetoed)?;
+        }
+        Ok(())
+    }
+
+    fn tell_packed(&mut self) {
+        let run = &mut *self.work.run;
+        if let (Some(witness), Some(story)) = (run.transaction.witness, &mut run.story) {
+            story.commit_packed(witness);
+        }
     }
 
     /// Looks whether files came into the way of refs that have just been packed, and takes those

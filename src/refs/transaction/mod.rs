@@ -38,6 +38,8 @@ mod run;
 mod temporary;
 mod undo;
 mod unflushed;
+mod witness;
 
 pub use edit::{Applied, Change, Expected, RefEdit};
 pub use run::RefTransaction;
+pub use witness::{ToldUpdate, TransactionState, Witness};

@@ -6,6 +6,7 @@ use super::group::{Group, Outcome};
 use super::locking::note_locks;
 use super::prepare::Prepared;
 use super::unflushed::Unflushed;
+use super::witness::{Story, Witness};
 use crate::refs::error::RefError;
 use crate::refs::name_conflict::Names;
 use crate::refs::packed::{Peel, Peeled};
@@ -20,6 +21,7 @@ pub struct RefTransaction<'a> {
     pub(super) store: &'a RefStore,
     pub(super) peel: &'a Peel<'a>,
     pub(super) admit: &'a dyn Fn(&[usize]) -> bool,
+    pub(super) witness: Option<&'a dyn Witness>,
     pack_from: usize,
     batch_max: usize,
     one_by_one: bool,
@@ -41,6 +43,7 @@ impl<'a> RefTransaction<'a> {
             store,
             peel: &|_| Peeled::Unknown,
             admit: &|_| true,
+            witness: None,
             pack_from: PACK_FROM,
             batch_max: BATCH_MAX,
             one_by_one: false,
@@ -54,11 +57,18 @@ impl<'a> RefTransaction<'a> {
     }
 
     /// Asks `admit` before anything is changed, with the locks held and the indexes of the edits
-    /// that are ready; if it says no they fail with [`RefError::Vetoed`]. This is where the
-    /// `reference-transaction` hook learns that a transaction is prepared.
+    /// that are ready; if it says no they fail with [`RefError::Vetoed`].
     #[must_use]
     pub fn admitted_by(self, admit: &'a dyn Fn(&[usize]) -> bool) -> Self {
         Self { admit, ..self }
+    }
+
+    /// Tells `witness` of each transaction what git tells the `reference-transaction` hook; if it
+    /// says no to one that is prepared, the edits fail with [`RefError::Vetoed`]. Edits are then
+    /// carried out one by one, and none goes into packed-refs.
+    #[must_use]
+    pub fn witnessed_by(self, witness: &'a dyn Witness) -> Self {
+        Self { witness: Some(witness), one_by_one: true, ..self }
     }
 
     /// Carries out each edit before the next is looked at, as git does. Without this, deletions
@@ -83,6 +93,9 @@ impl<'a> RefTransaction<'a> {
     /// Applies the edits in order, each for itself: the outcome is that of one transaction after
     /// the other. What is applied is durable on return.
     pub fn apply_each(&self, edits: &[RefEdit]) -> Vec<Result<Applied, RefError>> {
+        if let Some(witness) = self.witness {
+            return edits.iter().flat_map(|edit| self.apply_told(edit, witness)).collect();
+        }
         let mut run = match Run::new(self) {
             Ok(run) => run,
             Err(error) => return edits.iter().map(|_| Err(error.clone())).collect(),
@@ -132,14 +145,33 @@ impl<'a> RefTransaction<'a> {
             names.insert_new(edit, edit.name.as_bstr()).map_err(|error| (index, error))?;
         }
         let mut run = Run::new(self).map_err(|error| (0, error))?;
+        let outcomes = self.apply_all(&mut run, edits, &mut names);
+        let story = run.story.take();
+        let result = outcomes.and_then(|outcomes| {
+            let results = run.finish(edits, outcomes).into_iter().enumerate();
+            results.map(|(index, result)| result.map_err(|error| (index, error))).collect()
+        });
+        if let (Some(witness), Some(story)) = (self.witness, story) {
+            story.conclude(witness, result.as_ref().err().map(|(_, error)| error));
+        }
+        result
+    }
+
+    fn apply_all(
+        &self,
+        run: &mut Run<'a>,
+        edits: &'a [RefEdit],
+        names: &mut Names,
+    ) -> Result<Vec<Outcome>, (usize, RefError)> {
         let placement = self.placement(edits);
         // In one order for everybody, so that no two wait for each other.
         let mut order: Vec<(usize, &RefEdit)> = edits.iter().enumerate().collect();
         order.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         let mut ahead = Vec::with_capacity(edits.len());
         for (index, edit) in order {
-            let value = self.look_ahead(edit, placement, &mut names);
-            ahead.push((index, edit, value.map_err(|error| (index, error))?));
+            let value = self.look_ahead(edit, placement, names);
+            let value = value.map_err(|error| run.give_up(edits, index, error))?;
+            ahead.push((index, edit, value));
         }
         let blank = blank_for(self.store, ahead.iter().map(|(.., ahead)| ahead));
         let blank = blank.map_err(|error| (0, error))?;
@@ -148,12 +180,25 @@ impl<'a> RefTransaction<'a> {
         // Only now, with all values written, is the first lock taken.
         let mut members = Vec::with_capacity(edits.len());
         for (index, edit, ahead) in ahead {
-            let member = Prepared::new(self, index, edit, ahead, blank.as_ref(), Some(&names));
-            members.push(member.map_err(|error| (index, error))?);
+            let member = Prepared::new(self, index, edit, ahead, blank.as_ref(), Some(names));
+            members.push(member.map_err(|error| run.give_up(edits, index, error))?);
         }
-        let outcomes = Group::new(&mut run, members).commit_all()?;
-        let results = run.finish(edits, outcomes).into_iter().enumerate();
-        results.map(|(index, result)| result.map_err(|error| (index, error))).collect()
+        Group::new(run, members).commit_all()
+    }
+
+    /// Applies one edit of which `witness` is told.
+    fn apply_told(&self, edit: &RefEdit, witness: &dyn Witness) -> Vec<Result<Applied, RefError>> {
+        let mut run = match Run::new(self) {
+            Ok(run) => run,
+            Err(error) => return vec![Err(error)],
+        };
+        let outcomes = run.commit_one(0, edit, Placement::Files);
+        let story = run.story.take();
+        let results = run.finish(std::slice::from_ref(edit), outcomes);
+        if let Some(story) = story {
+            story.conclude(witness, results.iter().find_map(|result| result.as_ref().err()));
+        }
+        results
     }
 
     /// Prepares the value of one of several edits, no two of which may lead to the same ref.
@@ -186,6 +231,7 @@ impl fmt::Debug for RefTransaction<'_> {
             .field("store", self.store)
             .field("pack_from", &self.pack_from)
             .field("one_by_one", &self.one_by_one)
+            .field("is_witnessed", &self.witness.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -229,13 +275,33 @@ pub(super) struct Run<'a> {
     pub(super) store: &'a RefStore,
     pub(super) reflogs: Reflogs<'a>,
     pub(super) unflushed: Unflushed,
+    /// What the witness is told, if there is one.
+    pub(super) story: Option<Story>,
 }
 
 impl<'a> Run<'a> {
     fn new(transaction: &'a RefTransaction<'a>) -> Result<Self, RefError> {
         let store = transaction.store;
         let reflogs = Reflogs::new(store)?;
-        Ok(Self { transaction, store, reflogs, unflushed: Unflushed::default() })
+        Ok(Self { transaction, store, reflogs, unflushed: Unflushed::default(), story: None })
+    }
+
+    /// Notes that the edit with this index could not be made ready: git has the deletions before
+    /// it on the list for packed-refs then, and tells that this list is given up.
+    fn give_up(&mut self, edits: &[RefEdit], index: usize, error: RefError) -> (usize, RefError) {
+        if self.transaction.witness.is_some() && !matches!(error, RefError::Duplicate { .. }) {
+            let before: Vec<(&RefEdit, Resolved)> = edits
+                .iter()
+                .take(index)
+                .filter_map(|edit| Some((edit, self.store.resolve(&edit.name).ok()?)))
+                .collect();
+            let before = before.iter().map(|(edit, led)| (*edit, led.chain.as_slice()));
+            self.story = Story::of(self.store, before).ok().map(|mut story| {
+                story.give_up_packed();
+                story
+            });
+        }
+        (index, error)
     }
 
     /// Carries out one edit.
