@@ -5,7 +5,10 @@
 //! one pipe, in the order it wrote them. What a hook may decide, and when it runs, is the
 //! `receive` module's business.
 
+mod converse;
 mod exec_path;
 mod run;
+#[cfg(test)]
+mod testing;
 
 pub use run::{Feed, Hook, HookError, HookVerdict, Hooks};

@@ -23,6 +23,7 @@ pub struct Hooks {
     environment: Environment,
     own_groups: bool,
     until: Option<CancelToken>,
+    silence: Option<Duration>,
 }
 
 /// A hook that is there.
@@ -60,6 +61,12 @@ pub struct HookError {
     source: io::Error,
 }
 
+impl HookError {
+    pub(super) fn new(path: &Path, source: io::Error) -> Self {
+        Self { name: path.display().to_string(), source }
+    }
+}
+
 impl Hooks {
     /// The hooks of the repository at `git_dir`, looked for in `hooks_path` (`core.hooksPath` as
     /// configured, else `hooks`; relative to the git directory). `environment` is what the server
@@ -73,7 +80,8 @@ impl Hooks {
         environment.set("GIT_DIR", ".");
         environment.remove("GIT_WORK_TREE");
         let directory = hooks_path.unwrap_or_else(|| "hooks".into());
-        Self { disk, git_dir, directory, environment, own_groups: false, until: None }
+        let (own_groups, until, silence) = (false, None, None);
+        Self { disk, git_dir, directory, environment, own_groups, until, silence }
     }
 
     /// The same hooks, each in a process group of its own: a signal to the group of this process,
@@ -88,6 +96,17 @@ impl Hooks {
     #[must_use]
     pub fn until(&self, cancel: &CancelToken) -> Self {
         Self { until: Some(cancel.clone()), ..self.clone() }
+    }
+
+    /// The same hooks, whose output is given as an empty piece each time that they have said
+    /// nothing for so long.
+    #[must_use]
+    pub fn noting_silence_of(self, silence: Option<Duration>) -> Self {
+        Self { silence, ..self }
+    }
+
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     /// Looks for a hook by name. One `stat`; nothing is started.
@@ -120,7 +139,7 @@ impl Hooks {
         match status {
             Ok(status) if status.success() => Ok(HookVerdict::Accepted),
             Ok(_) => Ok(HookVerdict::Declined),
-            Err(source) => Err(HookError { name: path.display().to_string(), source }),
+            Err(source) => Err(HookError::new(path, source)),
         }
     }
 
@@ -134,22 +153,13 @@ impl Hooks {
     ) -> io::Result<ExitStatus> {
         let (mut reader, writer) = io::pipe()?;
         let stdin = if feed == Feed::Nothing { Stdio::null() } else { Stdio::piped() };
-        // The path is given as it stands, relative to the directory the child starts in: a script
-        // sees it as `$0`, and git's own tests look at that.
-        let mut command = Command::new(path);
+        let mut command = self.command(path, path_with_exec_path(&self.environment));
         command
             .args(arguments)
-            .current_dir(&self.git_dir)
-            .env_clear()
-            .envs(self.environment.iter())
-            .env("PATH", path_with_exec_path(&self.environment))
             .envs(more.iter().map(|(name, value)| (name, value)))
             .stdin(stdin)
             .stdout(writer.try_clone()?)
             .stderr(writer);
-        if self.own_groups {
-            command.process_group(0);
-        }
         let mut child = spawn_when_not_busy(&mut command)?;
         // The command holds our copies of the pipe's writing end; without this the reader would
         // never see its end.
@@ -160,33 +170,56 @@ impl Hooks {
                 // A hook need not read its input: a broken pipe is no fault of anybody's.
                 scope.spawn(move || drop(stdin.write_all(bytes)));
             }
-            match &self.until {
-                Some(cancel) => self.copy_until(cancel, &child, &mut reader, output),
-                None => copy(&mut reader, output),
-            }
+            self.copy(&child, &mut reader, output)
         })?;
         child.wait()
     }
 
+    /// A program that is started as a hook is. Its path is given as it stands, relative to the
+    /// directory it starts in: a script sees it as `$0`, and git's own tests look at that.
+    pub(super) fn command(&self, path: &Path, search: OsString) -> Command {
+        let mut command = Command::new(path);
+        command
+            .current_dir(&self.git_dir)
+            .env_clear()
+            .envs(self.environment.iter())
+            .env("PATH", search);
+        if self.own_groups {
+            command.process_group(0);
+        }
+        command
+    }
+
     /// Copies until the end of the output, or until the hook was made to end.
-    fn copy_until(
+    pub(super) fn copy(
         &self,
-        cancel: &CancelToken,
         child: &Child,
         reader: &mut PipeReader,
         output: &mut dyn FnMut(&[u8]),
     ) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut asked: Option<Instant> = None;
+        let mut heard = Instant::now();
+        let waits = self.until.as_ref().map(|_| LOOK_INTERVAL).into_iter().chain(self.silence);
+        let wait = waits.min();
         loop {
-            if is_readable(reader, LOOK_INTERVAL)? {
+            let ready = match wait {
+                Some(wait) => is_readable(reader, wait)?,
+                None => true,
+            };
+            if ready {
                 match reader.read(&mut buffer) {
                     Ok(0) => return Ok(()),
                     Ok(length) => output(buffer.get(..length).unwrap_or_default()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
                 }
+                heard = Instant::now();
+            } else if self.silence.is_some_and(|silence| heard.elapsed() >= silence) {
+                output(&[]);
+                heard = Instant::now();
             }
+            let Some(cancel) = &self.until else { continue };
             match asked {
                 None if cancel.is_cancelled() => {
                     self.signal(child, Signal::TERM);
@@ -231,7 +264,7 @@ fn is_readable(reader: &PipeReader, within: Duration) -> io::Result<bool> {
 /// Starts the hook, waiting up to a fifth of a second for one that is just being written: the
 /// kernel refuses to execute a file that somebody holds open for writing, and another thread's
 /// fork holds a hook's installer's descriptor for a moment.
-fn spawn_when_not_busy(command: &mut Command) -> io::Result<Child> {
+pub(super) fn spawn_when_not_busy(command: &mut Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {
         match command.spawn() {
@@ -244,63 +277,11 @@ fn spawn_when_not_busy(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-fn copy(reader: &mut impl Read, output: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        match reader.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(length) => output(buffer.get(..length).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing::scene;
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    struct Scene {
-        root: tempfile::TempDir,
-        hooks: Hooks,
-    }
-
-    fn scene() -> Scene {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("hooks")).unwrap();
-        let mut environment = Environment::empty();
-        environment.set("PATH", std::env::var_os("PATH").unwrap());
-        environment.set("GIT_WORK_TREE", "/nowhere");
-        let hooks = Hooks::new(Disk::default(), root.path().to_owned(), None, environment);
-        Scene { root, hooks }
-    }
-
-    impl Scene {
-        fn write(&self, name: &str, text: &str, mode: u32) {
-            let path = self.root.path().join("hooks").join(name);
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        }
-
-        fn run(
-            &self,
-            name: &str,
-            arguments: &[&str],
-            feed: Feed<'_>,
-        ) -> (Result<HookVerdict, HookError>, String) {
-            let Some(Hook::Executable(path)) = self.hooks.find(name).unwrap() else {
-                panic!("'{name}' is not there")
-            };
-            let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-            let mut text = Vec::new();
-            let verdict = self.hooks.run(&path, &arguments, feed, &[], &mut |bytes| {
-                text.extend_from_slice(bytes);
-            });
-            (verdict, String::from_utf8(text).unwrap())
-        }
-    }
 
     #[test]
     fn a_hook_sees_its_name_arguments_input_and_directory() {
@@ -376,6 +357,18 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         let (group, process) = text.trim().split_once('\n').unwrap();
         assert_eq!(group, process);
+    }
+
+    #[test]
+    fn silence_is_noted_as_often_as_it_has_lasted_so_long() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\nsleep 0.5\necho done\n", 0o755);
+        let hooks = scene.hooks.clone().noting_silence_of(Some(Duration::from_millis(150)));
+        let mut pieces = Vec::new();
+        let path = Path::new("hooks/pre-receive");
+        hooks.run(path, &[], Feed::Nothing, &[], &mut |piece| pieces.push(piece.len())).unwrap();
+        assert!(pieces.len() >= 3, "{pieces:?}");
+        assert_eq!(pieces.iter().filter(|length| **length > 0).count(), 1, "{pieces:?}");
     }
 
     #[test]

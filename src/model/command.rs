@@ -126,6 +126,12 @@ pub enum RejectReason {
     NonFastForward,
     /// The `pre-receive` hook said no.
     PreReceiveDeclined,
+    /// The `proc-receive` hook could not be run, or not to a good end.
+    ProcReceiveNotRun,
+    /// The `proc-receive` hook said no, in these words.
+    ProcReceiveRefused(String),
+    /// The `proc-receive` hook said nothing of it.
+    ProcReceiveSilent,
     /// The push comes from a shallow repository and would make this one shallow.
     ShallowUpdate,
     /// The pack could not be unpacked.
@@ -157,9 +163,11 @@ impl fmt::Display for RejectReason {
             Self::MissingNecessaryObjects => "missing necessary objects",
             Self::NonFastForward => "non-fast-forward",
             Self::PreReceiveDeclined => "pre-receive hook declined",
+            Self::ProcReceiveNotRun => "fail to run proc-receive hook",
+            Self::ProcReceiveSilent => "proc-receive failed to report status",
             Self::ShallowUpdate => "shallow update not allowed",
             Self::UnpackerError => "unpacker error",
-            Self::Internal(text) | Self::Unsupported(text) => text,
+            Self::Internal(text) | Self::ProcReceiveRefused(text) | Self::Unsupported(text) => text,
         })
     }
 }

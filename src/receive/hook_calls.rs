@@ -2,7 +2,8 @@
 
 use super::channel::Channel;
 use crate::hooks::{Feed, Hook, HookVerdict, Hooks};
-use crate::model::{Command, CommandStatus};
+use crate::model::{Command, CommandStatus, ObjectId};
+use crate::wire::CommandVerdict;
 use bstr::BString;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,14 +13,15 @@ use std::path::Path;
 /// A command as the hooks after the commit see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told<'a> {
-    pub(super) command: &'a Command,
+    /// With what was changed in its place.
+    pub(super) verdict: CommandVerdict<'a>,
     /// Git reports the deletion of a ref that was not there as done, and tells no later hook.
     pub(super) existed: bool,
 }
 
 impl Told<'_> {
     fn is_news(self) -> bool {
-        self.existed && self.command.status == CommandStatus::Done
+        self.existed && self.verdict.command.status == CommandStatus::Done
     }
 }
 
@@ -59,15 +61,16 @@ pub(super) fn post(
     told: &[Told<'_>],
     push_options: &[BString],
 ) -> io::Result<()> {
-    let news: Vec<&Command> =
-        told.iter().filter(|told| told.is_news()).map(|told| told.command).collect();
+    let news: Vec<CommandVerdict<'_>> =
+        told.iter().filter(|told| told.is_news()).map(|told| told.verdict).collect();
     if news.is_empty() {
         return Ok(());
     }
     let more = push_option_variables(push_options);
-    let feed = lines(news.iter().copied());
+    let feed = lines_of_what_changed(&news);
     call(hooks, channel, "post-receive", &[], Feed::Bytes(&feed), &more)?;
-    let names: Vec<&OsStr> = news.iter().map(|command| OsStr::from_bytes(&command.name)).collect();
+    let names: Vec<&OsStr> =
+        news.iter().map(|verdict| OsStr::from_bytes(&verdict.command.name)).collect();
     call(hooks, channel, "post-update", &names, Feed::Nothing, &[])?;
     Ok(())
 }
@@ -121,11 +124,31 @@ pub(super) fn hint(channel: &mut Channel<'_>, path: &Path) {
 fn lines<'a>(commands: impl Iterator<Item = &'a Command>) -> Vec<u8> {
     let mut text = Vec::new();
     for command in commands {
-        text.extend_from_slice(format!("{} {} ", command.old, command.new).as_bytes());
-        text.extend_from_slice(&command.name);
-        text.push(b'\n');
+        add_line(&mut text, &command.old, &command.new, &command.name);
     }
     text
+}
+
+/// A line for each ref that was changed, which the `proc-receive` hook may have chosen.
+fn lines_of_what_changed(verdicts: &[CommandVerdict<'_>]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for CommandVerdict { command, reports } in verdicts {
+        for report in *reports {
+            let (old, new) = (report.old.as_ref(), report.new.as_ref());
+            let (old, new) = (old.unwrap_or(&command.old), new.unwrap_or(&command.new));
+            add_line(&mut text, old, new, report.ref_name.as_ref().unwrap_or(&command.name));
+        }
+        if reports.is_empty() {
+            add_line(&mut text, &command.old, &command.new, &command.name);
+        }
+    }
+    text
+}
+
+fn add_line(text: &mut Vec<u8>, old: &ObjectId, new: &ObjectId, name: &[u8]) {
+    text.extend_from_slice(format!("{old} {new} ").as_bytes());
+    text.extend_from_slice(name);
+    text.push(b'\n');
 }
 
 /// git sets the count even when there are none (measured on 2.47).

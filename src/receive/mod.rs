@@ -17,6 +17,8 @@ mod hook_calls;
 mod identity;
 mod outcome;
 mod policy;
+mod proc_receive;
+mod proc_receive_refs;
 mod receiver;
 mod ref_updates;
 mod request;
@@ -156,11 +158,11 @@ impl Session<'_> {
 
     fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
         // 8. Connectivity, hidden refs, `pre-receive`.
-        self.reject_unsupported();
         self.reject_shallow_updates()?;
         self.prove_connectivity()?;
         clock.lap("connectivity");
         self.reject_hidden();
+        self.hand_over_commands();
         let accepted = self.run_pre_receive()?;
         clock.lap("pre-receive");
         if !accepted || !self.any_pending() {

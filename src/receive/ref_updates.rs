@@ -19,6 +19,11 @@ impl Session<'_> {
         // Only now: HEAD may have moved while the pack came in.
         self.look_at_worktrees()?;
         let covered = self.resolve_aliases();
+        let atomic = self.request.capabilities.atomic;
+        if atomic && self.request.commands.iter().any(|command| !command.is_pending()) {
+            self.reject_pending(&RejectReason::AtomicPushFailure);
+        }
+        self.run_proc_receive(&covered)?;
         let hook = self
             .hooks
             .find("update")
@@ -26,7 +31,7 @@ impl Session<'_> {
         let hook = hook.as_ref();
         self.transaction_hook = TransactionHook::find(&self.hooks, &mut self.channel)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
-        if self.request.capabilities.atomic {
+        if atomic {
             self.update_atomically(&covered, hook)?;
         } else if self.order_can_be_seen(hook) {
             for at in 0..self.request.commands.len() {
@@ -48,6 +53,7 @@ impl Session<'_> {
             // git would be dead by now: nothing changes after a veto.
             self.reject_pending(&RejectReason::FailedToUpdateRef);
         }
+        self.finish_handed_over();
         for (at, target) in covered.into_iter().enumerate() {
             let status = target.and_then(|target| self.request.commands.get(target));
             match status.map(|target| target.status.clone()) {
@@ -98,7 +104,7 @@ impl Session<'_> {
         hook: Option<&Hook>,
     ) -> Result<Option<RefEdit>, ReceiveError> {
         let Some(command) = self.request.commands.get(at).cloned() else { return Ok(None) };
-        if !command.is_pending() || is_covered(covered, at) {
+        if !command.is_pending() || is_covered(covered, at) || self.is_handed_over(at) {
             return Ok(None);
         }
         let full_name = self.full_name(&command);
@@ -185,20 +191,26 @@ impl Session<'_> {
     ) -> Result<(), ReceiveError> {
         let mut edits = Vec::new();
         for at in 0..self.request.commands.len() {
+            let is_pending = |command: &Command| command.is_pending();
+            let was_pending = self.request.commands.get(at).is_some_and(is_pending);
             if let Some(edit) = self.approve(at, covered, hook)? {
                 edits.push((at, edit));
             }
             // The first that fails stops the loop: later `update` hooks are not run.
-            let failed = |command: &Command| !command.is_pending();
-            if self.request.commands.get(at).is_some_and(failed) && !is_covered(covered, at) {
+            if was_pending && !self.request.commands.get(at).is_some_and(is_pending) {
                 self.reject_pending(&RejectReason::AtomicPushFailure);
                 return Ok(());
             }
         }
-        let wanted = edits.len();
+        let wanted: Vec<usize> = edits.iter().map(|(at, _)| *at).collect();
         let edits = self.refuse_vanished(edits)?;
-        if edits.len() < wanted {
-            self.reject_all(&RejectReason::AtomicTransactionFailed);
+        if edits.len() < wanted.len() {
+            let reason = || CommandStatus::Rejected(RejectReason::AtomicTransactionFailed);
+            for (at, command) in self.request.commands.iter_mut().enumerate() {
+                if command.is_pending() || wanted.contains(&at) {
+                    command.status = reason();
+                }
+            }
             return Ok(());
         }
         let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();

@@ -15,7 +15,7 @@ use crate::repo::create::RepositoryHold;
 use crate::repo::{Environment, Migrated, Quarantine, Repository};
 use crate::report::{Fault, Phase};
 use crate::snapshot::ObjectSnapshot;
-use crate::wire::{PushRequest, UnpackStatus, encode_report_status};
+use crate::wire::{CommandVerdict, HookAnswer, PushRequest, UnpackStatus, encode_report_status};
 use bstr::{BString, ByteSlice};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -45,6 +45,9 @@ pub(super) struct Session<'a> {
     pub(super) unreferenced: Vec<ObjectId>,
     /// What was migrated, whose packs are kept from repacks until refs lead to their objects.
     pub(super) migrated: Option<Migrated>,
+    /// For each command, whether it is the `proc-receive` hook's and what that said of it; empty
+    /// before it is decided.
+    pub(super) hook_answers: Vec<HookAnswer>,
     /// Who is told of every ref transaction.
     pub(super) transaction_hook: TransactionHook,
     /// Whether it stopped one.
@@ -115,6 +118,7 @@ impl<'a> Session<'a> {
             ingested: None,
             unreferenced: Vec::new(),
             migrated: None,
+            hook_answers: Vec::new(),
             transaction_hook: TransactionHook::default(),
             is_vetoed: false,
             server_fault: None,
@@ -169,17 +173,6 @@ impl<'a> Session<'a> {
         self.request.commands.iter().any(Command::is_pending)
     }
 
-    /// Refuses what this version cannot do and git would: refs that a `proc-receive` hook has to
-    /// see (docs/PROTOCOL.md).
-    pub(super) fn reject_unsupported(&mut self) {
-        for command in &mut self.request.commands {
-            if self.settings.wants_proc_receive(&command.name) {
-                let text = "receive.procReceiveRefs is not supported yet";
-                command.reject(RejectReason::Unsupported(text.into()));
-            }
-        }
-    }
-
     /// Refuses commands for refs that the client may not see.
     pub(super) fn reject_hidden(&mut self) {
         for at in 0..self.request.commands.len() {
@@ -227,12 +220,9 @@ impl<'a> Session<'a> {
 
     /// Runs `post-receive` and `post-update`.
     pub(super) fn run_post_hooks(&mut self) -> Result<(), ReceiveError> {
-        let told: Vec<Told<'_>> = self
-            .request
-            .commands
-            .iter()
+        let told: Vec<Told<'_>> = verdicts(&self.request.commands, &self.hook_answers)
             .zip(&self.existed)
-            .map(|(command, existed)| Told { command, existed: *existed })
+            .map(|(verdict, existed)| Told { verdict, existed: *existed })
             .collect();
         hook_calls::post(&self.hooks, &mut self.channel, &told, &self.request.push_options)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "running the last hooks", error))
@@ -246,7 +236,8 @@ impl<'a> Session<'a> {
         };
         let mut report = Vec::new();
         let version = self.request.capabilities.report_status;
-        encode_report_status(&mut report, version, &status, &self.request.commands);
+        let verdicts = verdicts(&self.request.commands, &self.hook_answers);
+        encode_report_status(&mut report, version, &status, verdicts);
         if !report.is_empty() {
             self.channel.report(&report);
         }
@@ -281,6 +272,17 @@ impl<'a> Session<'a> {
         }
         outcome.commands = self.request.commands;
     }
+}
+
+/// Each command with what the `proc-receive` hook did in its place.
+fn verdicts<'a>(
+    commands: &'a [Command],
+    answers: &'a [HookAnswer],
+) -> impl Iterator<Item = CommandVerdict<'a>> {
+    commands.iter().enumerate().map(|(at, command)| {
+        let reports = answers.get(at).map(|answer| answer.reports.as_slice());
+        CommandVerdict { command, reports: reports.unwrap_or_default() }
+    })
 }
 
 /// Whose doing it is that a push was cancelled.

@@ -3,6 +3,7 @@
 use super::ReceiveError;
 use super::alternate_refs::AlternateSettings;
 use super::fsck::FsckSettings;
+use super::proc_receive_refs::ProcReceiveRefs;
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
 use crate::repo::{ConfigError, GitConfig};
@@ -35,8 +36,7 @@ pub(super) struct PushSettings {
     pub(super) fsck: FsckSettings,
     /// What the repository asks for and this version does not do, in words for the client.
     pub(super) unsupported: Option<String>,
-    /// `receive.procReceiveRefs`, which hands refs to a hook this version does not run.
-    pub(super) proc_receive_refs: Vec<BString>,
+    pub(super) proc_receive_refs: ProcReceiveRefs,
 }
 
 /// The values of `receive.denyCurrentBranch` and `receive.denyDeleteCurrent`.
@@ -98,11 +98,12 @@ impl PushSettings {
             threads: threads(config)?,
             unsupported: unsupported(config)?.or_else(|| fsck.fault.clone()),
             fsck,
-            proc_receive_refs: config
-                .strings("receive.procreceiverefs")?
-                .into_iter()
-                .map(ToOwned::to_owned)
-                .collect(),
+            proc_receive_refs: ProcReceiveRefs::new(
+                config
+                    .strings("receive.procreceiverefs")?
+                    .into_iter()
+                    .map(|value| value.as_bytes()),
+            ),
         })
     }
 
@@ -113,17 +114,6 @@ impl PushSettings {
             Some(text) => Err(ReceiveError::new(Fault::Unsupported, phase, text.as_str())),
             None => Ok(()),
         }
-    }
-
-    /// Whether `receive.procReceiveRefs` hands this ref to the `proc-receive` hook. The letters in
-    /// front of the prefix, which say for which kinds of change, are not looked at: a ref that a
-    /// hook may have to see is left alone rather than changed behind its back.
-    pub(super) fn wants_proc_receive(&self, name: &[u8]) -> bool {
-        self.proc_receive_refs.iter().any(|pattern| {
-            let prefix = pattern.rsplit(|byte| *byte == b':').next().unwrap_or_default();
-            let prefix = prefix.trim_end_with(|letter| letter == '/');
-            name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        })
     }
 }
 
@@ -226,14 +216,6 @@ mod tests {
         assert!(settings("").unsupported.is_none());
         assert!(settings("[receive]\nshallowUpdate\n").unsupported.is_some());
         assert!(settings("[receive \"fsck\"]\nbadDate=no\n").unsupported.is_some());
-    }
-
-    #[test]
-    fn proc_receive_refs_match_whole_components() {
-        let settings = settings("[receive]\nprocReceiveRefs=ad:refs/for/\n");
-        assert!(settings.wants_proc_receive(b"refs/for/main"));
-        assert!(settings.wants_proc_receive(b"refs/for"));
-        assert!(!settings.wants_proc_receive(b"refs/forge"));
     }
 
     #[test]

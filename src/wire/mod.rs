@@ -23,6 +23,7 @@
 pub mod advertisement;
 pub mod capabilities;
 pub mod pkt_line;
+pub mod proc_receive;
 pub mod protocol_version;
 pub mod report_status;
 pub mod request;
@@ -32,6 +33,7 @@ mod testing;
 
 pub use advertisement::{AdvertisementEncoder, encode_service_preamble};
 pub use capabilities::{ClientCapabilities, ReportStatusVersion, ServerCapabilities};
+pub use proc_receive::{HookAnswer, HookGreeting, HookReport};
 pub use protocol_version::ProtocolVersion;
 pub use report_status::{
     CommandVerdict, RefReport, ReportStatus, UnpackStatus, encode_report_status,

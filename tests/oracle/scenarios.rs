@@ -51,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
     [creations(), updates(), deletions(), names(), packs(), broken_packs(), connectivity()]
         .into_iter()
         .chain([requests(), policies(), hooks(), stores(), super::transactions::all()])
+        .chain([super::proc_receive::all()])
         .flatten()
         .collect()
 }

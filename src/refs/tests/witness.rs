@@ -9,6 +9,7 @@ use crate::refs::{
     TransactionState, Witness,
 };
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -39,9 +40,9 @@ struct Log {
 impl Witness for Log {
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool {
         let mut text = self.text.borrow_mut();
-        text.push_str(&format!("== {state}\n"));
+        writeln!(text, "== {state}").unwrap();
         for ToldUpdate { old, new, name } in updates {
-            text.push_str(&format!("{old} {new} {name}\n"));
+            writeln!(text, "{old} {new} {name}").unwrap();
         }
         *self.calls.borrow_mut() += 1;
         *self.calls.borrow() != self.no_at
@@ -110,6 +111,13 @@ fn the_hook_is_told_what_git_tells_it() {
             assert_eq!(by_us(&repository(), &edits, 0, false), expected, "{edits:?}");
         }
     }
+}
+
+#[test]
+fn a_transaction_of_nothing_is_told_of_too() {
+    assert_eq!(by_us(&repository(), &[], 0, true), "== prepared\n== committed\n");
+    assert_eq!(by_us(&repository(), &[], 1, true), "== prepared\n== aborted\n");
+    assert_eq!(by_us(&repository(), &[], 0, false), "");
 }
 
 #[test]

@@ -160,12 +160,12 @@ impl<'r, 'a> Group<'r, 'a> {
         if self.members.is_empty() {
             return Ok(());
         }
-        let is_packed = |name: &BString| match &self.work.packed {
+        let has_packed = |name: &BString| match &self.work.packed {
             Some(packed) => packed.find(name.as_bstr()).is_ok_and(|id| id.is_some()),
             None => false,
         };
-        let in_packed = story.packed.iter().any(|update| is_packed(&update.name));
-        if !story.prepare(witness, in_packed) {
+        let deletes_packed = story.packed.iter().any(|update| has_packed(&update.name));
+        if !story.prepare(witness, deletes_packed) {
             self.fail_where(|_| true, &RefError::Vetoed)?;
         }
         Ok(())

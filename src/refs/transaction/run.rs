@@ -138,7 +138,9 @@ impl<'a> RefTransaction<'a> {
     /// disk that fails twice, and that is told ([`RefError::may_have_moved`]).
     pub fn apply_atomic(&self, edits: &[RefEdit]) -> Result<Vec<Applied>, (usize, RefError)> {
         if edits.is_empty() {
-            return Ok(Vec::new());
+            // git tells of a transaction all the same.
+            let agreed = self.witness.is_none_or(Story::of_nothing);
+            return if agreed { Ok(Vec::new()) } else { Err((0, RefError::Vetoed)) };
         }
         let mut names = Names::default();
         for (index, edit) in edits.iter().enumerate() {

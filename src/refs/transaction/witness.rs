@@ -98,6 +98,14 @@ impl Story {
         Ok(Self { updates, packed, is_open: false, packed_is_open: false })
     }
 
+    /// Tells of a transaction without updates; false if it must not be.
+    pub(super) fn of_nothing(witness: &dyn Witness) -> bool {
+        let agreed = witness.see(TransactionState::Prepared, &[]);
+        let state = if agreed { TransactionState::Committed } else { TransactionState::Aborted };
+        witness.see(state, &[]);
+        agreed
+    }
+
     /// Notes that the deletions were about to be made in packed-refs, and did not get there.
     pub(super) fn give_up_packed(&mut self) {
         self.packed_is_open = !self.packed.is_empty();
