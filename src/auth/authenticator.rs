@@ -67,6 +67,11 @@ impl Authenticator {
             || self.trusted_header.as_ref().is_some_and(|header| header.believes(peer))
     }
 
+    /// Whether this server itself checks passwords.
+    pub fn checks_passwords(&self) -> bool {
+        self.passwords.is_some()
+    }
+
     /// Finds the user. A trusted proxy's word goes before a password; credentials that this
     /// server has no way to check are as good as none.
     pub async fn identify(&self, headers: &HeaderMap, peer: IpAddr) -> Identity {

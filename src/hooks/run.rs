@@ -143,6 +143,16 @@ impl Hooks {
         }
     }
 
+    /// Runs a command of git's in the git directory, with nothing to read, as a hook is run.
+    pub fn run_git(
+        &self,
+        arguments: &[&str],
+        output: &mut dyn FnMut(&[u8]),
+    ) -> Result<HookVerdict, HookError> {
+        let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+        self.run(Path::new("git"), &arguments, Feed::Nothing, &[], output)
+    }
+
     fn start(
         &self,
         path: &Path,

@@ -86,14 +86,14 @@ impl Root {
     ) -> Result<Located, Unusable> {
         for candidate in place.candidates() {
             let Some(path) = self.resolve(candidate.as_path())? else { continue };
-            match self.opened.open_exact(disk, &path, environment) {
-                Ok(repository) => {
-                    let switches = switches(&repository)
-                        .map_err(|error| Unusable { path, source: error.into() })?;
-                    return Ok(Located::Existing(repository, switches));
-                }
-                Err(RepositoryError::NotARepository { .. }) => {}
-                Err(source) => return Err(Unusable { path, source }),
+            if let Some(located) = self.open_at(disk, path, environment)? {
+                return Ok(located);
+            }
+            // A work tree: its repository lies in it.
+            if let Some(path) = self.resolve(&candidate.as_path().join(".git"))?
+                && let Some(located) = self.open_at(disk, path, environment)?
+            {
+                return Ok(located);
             }
         }
         let path = place.to_create();
@@ -108,6 +108,24 @@ impl Root {
             return Ok(Located::Above);
         }
         Ok(Located::Absent)
+    }
+
+    /// The repository at `path`; `None` if there is something else.
+    fn open_at(
+        &self,
+        disk: &Disk,
+        path: PathBuf,
+        environment: &Environment,
+    ) -> Result<Option<Located>, Unusable> {
+        match self.opened.open_exact(disk, &path, environment) {
+            Ok(repository) => {
+                let switches = switches(&repository)
+                    .map_err(|error| Unusable { path, source: error.into() })?;
+                Ok(Some(Located::Existing(repository, switches)))
+            }
+            Err(RepositoryError::NotARepository { .. }) => Ok(None),
+            Err(source) => Err(Unusable { path, source }),
+        }
     }
 
     /// Whether nothing lies at `place`, and only plain directories above it: never a repository,
@@ -288,6 +306,23 @@ mod tests {
         assert_eq!(fixture.locate("/x"), "x.git");
         assert_eq!(fixture.locate("/group/plain"), "group/plain");
         assert_eq!(fixture.locate("/group/plain.git"), "group/plain");
+    }
+
+    #[test]
+    fn the_repository_of_a_work_tree_is_found_by_the_tree_s_name() {
+        let fixture = Fixture::new();
+        let root = &fixture.root.path;
+        init(&root.join("tree/.git"));
+        init(&root.join("named.git/.git"));
+        assert_eq!(fixture.locate("/tree"), "tree/.git");
+        assert_eq!(fixture.locate("/tree.git"), "tree/.git");
+        assert_eq!(fixture.locate("/named"), "named.git/.git");
+        symlink(fixture.outside.join("secret.git"), root.join("group/.git")).unwrap();
+        assert_ne!(fixture.locate("/group"), "group/.git");
+        // Where a file points is not beneath the root for certain.
+        fs::create_dir(root.join("linked")).unwrap();
+        fs::write(root.join("linked/.git"), "gitdir: ../tree/.git\n").unwrap();
+        assert_eq!(fixture.locate("/linked"), "fresh linked.git");
     }
 
     #[test]

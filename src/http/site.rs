@@ -12,7 +12,7 @@ use super::reply::Refusal;
 use super::route::RepositoryPath;
 use super::service::Service;
 use super::stop::StopSignal;
-use crate::access::{Caller, Decision, Origin, Rules, Switches};
+use crate::access::{Anonymous, Caller, Decision, Origin, Rules, Switches};
 use crate::auth::{Authenticator, Identity};
 use crate::model::PushId;
 use crate::receive::Target;
@@ -74,7 +74,11 @@ impl Site {
                 return Err(Refusal::Unauthenticated);
             }
         };
-        let can_authenticate = self.authenticator.can_authenticate(peer);
+        // As with git http-backend, where the repositories decide, and only a proxy could know a
+        // user, asking for a password is the proxy's business.
+        let can_authenticate = self.authenticator.checks_passwords()
+            || self.rules.anonymous != Anonymous::Repository
+                && self.authenticator.can_authenticate(peer);
         let caller =
             if user.is_some() { Caller::Known } else { Caller::Unnamed { can_authenticate } };
         let origin = self.origin(parts);

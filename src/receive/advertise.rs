@@ -31,7 +31,7 @@ pub(super) fn advertise(
         Target::Fresh { .. } => {
             let settings = receiver.fresh_settings(environment)?;
             settings.refuse_unsupported(Phase::Discovery)?;
-            let offered = receiver.offer(HashKind::Sha1, &settings);
+            let offered = receiver.offer(HashKind::Sha1, &settings, environment);
             AdvertisementEncoder::begin(&mut buffer, version, &offered).finish(&mut buffer, []);
             return output(&buffer).map_err(client_gone);
         }
@@ -43,7 +43,7 @@ pub(super) fn advertise(
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
     let alternates = receiver.alternate_tips(repository, environment, &store, &settings);
     let mut told = HashSet::new();
-    let offered = receiver.offer(repository.hash(), &settings);
+    let offered = receiver.offer(repository.hash(), &settings, environment);
     let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
     for line in listed.lines() {
         if !alternates.is_empty() {

@@ -2,6 +2,7 @@
 //! names them.
 
 use super::ReceiveError;
+use super::maintenance::Added;
 use super::session::Session;
 use crate::model::{Command, ObjectId, RejectReason};
 use crate::refs::RefEdit;
@@ -28,6 +29,7 @@ impl Session<'_> {
                     for pack in &mut migrated.packs {
                         self.note_index(pack);
                     }
+                    self.added = Added::by(&migrated);
                     self.migrated = Some(migrated);
                 }
                 Err(error @ (MigrateError::Altered { .. } | MigrateError::Replaced { .. })) => {

@@ -15,6 +15,7 @@ mod error;
 mod fsck;
 mod hook_calls;
 mod identity;
+mod maintenance;
 mod outcome;
 mod policy;
 mod proc_receive;
@@ -25,6 +26,7 @@ mod request;
 mod session;
 mod settings;
 mod shallow;
+mod trace;
 mod transaction_hook;
 mod unpack;
 mod worktrees;
@@ -40,6 +42,7 @@ use crate::model::RejectReason;
 use crate::repo::create::RepositoryHold;
 use crate::report::Phase;
 use crate::wire::Request;
+use bstr::ByteSlice;
 use channel::Channel;
 use outcome::StepClock;
 use request::PackInput;
@@ -73,6 +76,9 @@ impl Receiver {
             request::read_request(push.input, &offered, self.limits(), &mut memory)?;
         clock.lap("commands");
         let Request::Push(request) = request else { return Ok(Verdict::Probe) };
+        let client = request.capabilities.session_id.as_ref().map(|id| id.as_bstr());
+        // A trace that cannot be written is nobody's fault who pushes; git goes on, too.
+        let _ = trace::trace_client_session(self.disk(), &push.environment, client);
 
         // 4. Judge early what the server's own rules refuse.
         self.refuse_after_failed_flush()?;
@@ -146,10 +152,13 @@ impl Session<'_> {
         self.report(None);
         clock.lap("report");
         let hooked = self.run_post_hooks();
-        self.channel.finish();
         clock.lap("post-hooks");
+        let maintained = self.maintain();
+        self.channel.finish();
+        clock.lap("maintenance");
         committed?;
         hooked?;
+        maintained?;
         match self.server_fault.take() {
             Some(error) => Err(error),
             None => Ok(Verdict::of(&self.request.commands)),

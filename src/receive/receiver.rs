@@ -1,8 +1,9 @@
 //! What all pushes of a process share, and what one push is given.
 
+use super::maintenance::MaintenanceLedger;
 use super::session::Opened;
 use super::settings::PushSettings;
-use super::{Client, ReceiveError, Surplus, advertise, identity};
+use super::{Client, ReceiveError, Surplus, advertise, identity, trace};
 use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
     ByteBudget, CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
@@ -35,6 +36,7 @@ pub struct Receiver {
     /// For what pushes are made of: bases, deltas, tables.
     pub(super) push_memory: Arc<ByteBudget>,
     packed_refs: Mutex<HashMap<PathBuf, Arc<PackedRefsCache>>>,
+    pub(super) maintenance: MaintenanceLedger,
 }
 
 /// The server's own settings.
@@ -122,6 +124,7 @@ impl Receiver {
             metadata_memory: ByteBudget::new(settings.limits.metadata_memory_bytes()),
             push_memory: Arc::new(ByteBudget::new(settings.limits.push_memory_bytes())),
             packed_refs: Mutex::default(),
+            maintenance: MaintenanceLedger::default(),
             settings,
         })
     }
@@ -178,11 +181,17 @@ impl Receiver {
             .map_err(|error| bad_configuration(&error))
     }
 
-    pub(super) fn offer(&self, hash: HashKind, settings: &PushSettings) -> ServerCapabilities {
+    pub(super) fn offer(
+        &self,
+        hash: HashKind,
+        settings: &PushSettings,
+        environment: &Environment,
+    ) -> ServerCapabilities {
         ServerCapabilities {
             atomic: settings.offers_atomic,
             ofs_delta: settings.offers_ofs_delta,
             push_options: settings.offers_push_options,
+            session_id: settings.offers_session_id.then(|| trace::session_id(environment)),
             ..ServerCapabilities::new(hash, self.agent())
         }
     }
@@ -194,9 +203,11 @@ impl Receiver {
     ) -> Result<ServerCapabilities, ReceiveError> {
         Ok(match target {
             Target::Existing(repository) => {
-                self.offer(repository.hash(), &self.settings(repository)?)
+                self.offer(repository.hash(), &self.settings(repository)?, environment)
             }
-            Target::Fresh { .. } => self.offer(HashKind::Sha1, &self.fresh_settings(environment)?),
+            Target::Fresh { .. } => {
+                self.offer(HashKind::Sha1, &self.fresh_settings(environment)?, environment)
+            }
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::channel::Channel;
 use super::hook_calls::{self, Told};
+use super::maintenance::{Added, maintain, update_server_info};
 use super::outcome::PushOutcome;
 use super::settings::PushSettings;
 use super::transaction_hook::TransactionHook;
@@ -52,6 +53,8 @@ pub(super) struct Session<'a> {
     pub(super) transaction_hook: TransactionHook,
     /// Whether it stopped one.
     pub(super) is_vetoed: bool,
+    /// What was added to the repository, for whoever tidies it up.
+    pub(super) added: Added,
     /// The first fault of our own that refused a ref, for the log.
     pub(super) server_fault: Option<ReceiveError>,
     environment: Environment,
@@ -121,6 +124,7 @@ impl<'a> Session<'a> {
             hook_answers: Vec::new(),
             transaction_hook: TransactionHook::default(),
             is_vetoed: false,
+            added: Added::default(),
             server_fault: None,
             environment,
             hold: None,
@@ -226,6 +230,24 @@ impl<'a> Session<'a> {
             .collect();
         hook_calls::post(&self.hooks, &mut self.channel, &told, &self.request.push_options)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "running the last hooks", error))
+    }
+
+    /// Has the repository tidied up if that is due, and the files for dumb transports rewritten if
+    /// it wants them.
+    pub(super) fn maintain(&mut self) -> Result<(), ReceiveError> {
+        if !self.request.commands.iter().any(|command| command.status == CommandStatus::Done) {
+            return Ok(());
+        }
+        let settings = &self.settings.maintenance;
+        let due = self.receiver.maintenance.is_due(&self.repository, settings, self.added);
+        let due = due.map_err(|error| {
+            ReceiveError::internal(Phase::Commit, "looking whether maintenance is due", error)
+        })?;
+        if due {
+            maintain(&self.hooks, settings, &mut self.channel);
+        }
+        update_server_info(&self.hooks, settings, &mut self.channel);
+        Ok(())
     }
 
     /// Sends the report, if the client asked for one.

@@ -3,6 +3,7 @@
 use super::ReceiveError;
 use super::alternate_refs::AlternateSettings;
 use super::fsck::FsckSettings;
+use super::maintenance::MaintenanceSettings;
 use super::proc_receive_refs::ProcReceiveRefs;
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
@@ -27,6 +28,7 @@ pub(super) struct PushSettings {
     pub(super) offers_atomic: bool,
     pub(super) offers_ofs_delta: bool,
     pub(super) offers_push_options: bool,
+    pub(super) offers_session_id: bool,
     pub(super) hooks_path: Option<PathBuf>,
     pub(super) reflog: ReflogCreation,
     pub(super) ref_lock_timeout: LockTimeout,
@@ -34,6 +36,7 @@ pub(super) struct PushSettings {
     pub(super) writes_reverse_index: bool,
     pub(super) threads: usize,
     pub(super) fsck: FsckSettings,
+    pub(super) maintenance: MaintenanceSettings,
     /// What the repository asks for and this version does not do, in words for the client.
     pub(super) unsupported: Option<String>,
     pub(super) proc_receive_refs: ProcReceiveRefs,
@@ -90,6 +93,7 @@ impl PushSettings {
             offers_atomic: flag("receive.advertiseatomic", true)?,
             offers_ofs_delta: flag("repack.usedeltabaseoffset", true)?,
             offers_push_options: flag("receive.advertisepushoptions", false)?,
+            offers_session_id: flag("transfer.advertisesid", false)?,
             hooks_path: config.path("core.hookspath")?,
             reflog: ReflogCreation::choose(reflog(config)?, bare),
             ref_lock_timeout: timeout("core.filesreflocktimeout", 100)?,
@@ -98,6 +102,7 @@ impl PushSettings {
             threads: threads(config)?,
             unsupported: unsupported(config)?.or_else(|| fsck.fault.clone()),
             fsck,
+            maintenance: MaintenanceSettings::read(config)?,
             proc_receive_refs: ProcReceiveRefs::new(
                 config
                     .strings("receive.procreceiverefs")?

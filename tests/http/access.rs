@@ -37,6 +37,17 @@ fn the_challenge_comes_at_the_discovery_even_where_reading_is_open() {
 }
 
 #[test]
+fn where_repositories_decide_and_only_a_proxy_knows_users_a_push_is_forbidden_without_one() {
+    let server = Server::with(&["--anonymous=repository", "--trust-user-header=X-User"]);
+    server.init("x.git");
+    info_refs(PUSH).send(&server).assert_refused(403);
+    probe().send(&server).assert_refused(403);
+    assert_eq!(info_refs(PUSH).header("X-User", "ann").send(&server).status, 200);
+    configure(&server, "http.receivepack", "true");
+    assert_eq!(info_refs(PUSH).send(&server).status, 200);
+}
+
+#[test]
 fn wrong_credentials_are_challenged_whatever_they_are_for() {
     let server = Server::with_users(&[("ann", "secret")], &["--anonymous=write"]);
     server.init("x.git");

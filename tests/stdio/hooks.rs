@@ -34,3 +34,87 @@ fn a_transaction_that_its_hook_stops_is_reported_and_ends_the_push() {
     let told = fs::read_to_string(repository.join("told")).unwrap();
     assert_eq!(told, format!("{ZERO} {} refs/heads/a\n", second.id()));
 }
+
+/// Pushes the second commit to `refs/heads/next`.
+fn push_second(repository: &std::path::Path) -> Answer {
+    let (_, second) = two_commits();
+    let request =
+        Request::new().command(ZERO, &second.id(), "refs/heads/next").pack(second.pack()).bytes();
+    let output = run(packhouse().arg("--stateless-rpc").arg(repository), &request);
+    assert_eq!(output.status.code(), Some(0));
+    let answer = Answer::from_bands(&output.stdout);
+    answer.assert_all_ok();
+    answer
+}
+
+#[test]
+fn maintenance_runs_before_the_answer_ends_when_it_is_due_and_only_then() {
+    for (limit, due) in [("1", true), ("2", false), ("0", false)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let repository = seeded(scratch.path());
+        git::run(&repository, &["repack", "-adq"]);
+        for (key, value) in
+            [("gc.autoPackLimit", limit), ("gc.autoDetach", "false"), ("transfer.unpackLimit", "1")]
+        {
+            git::run(&repository, &["config", key, value]);
+        }
+        git::hook(&repository, "pre-auto-gc", "#!/bin/sh\necho tidying up\n");
+        let answer = push_second(&repository);
+        assert_eq!(answer.messages.contains("tidying up\n"), due, "{limit} {answer:?}");
+        let packs = git::object_files(&repository);
+        let packs = packs.iter().filter(|name| name.ends_with(".pack")).count();
+        assert_eq!(packs, if due { 1 } else { 2 }, "{limit}");
+        git::assert_sound(&repository);
+    }
+}
+
+#[test]
+fn maintenance_can_be_switched_off() {
+    for (key, value) in [("receive.autogc", "false"), ("maintenance.auto", "false")] {
+        let scratch = tempfile::tempdir().unwrap();
+        let repository = seeded(scratch.path());
+        git::run(&repository, &["repack", "-adq"]);
+        git::run(&repository, &["config", "gc.autoPackLimit", "1"]);
+        git::run(&repository, &["config", "transfer.unpackLimit", "1"]);
+        git::run(&repository, &["config", key, value]);
+        git::hook(&repository, "pre-auto-gc", "#!/bin/sh\necho >ran\n");
+        push_second(&repository);
+        assert!(!repository.join("ran").exists());
+    }
+}
+
+#[test]
+fn the_files_for_dumb_transports_are_written_if_the_repository_wants_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    git::run(&repository, &["config", "receive.updateServerInfo", "true"]);
+    push_second(&repository);
+    let listed = fs::read_to_string(repository.join("info/refs")).unwrap();
+    assert!(listed.contains("\trefs/heads/next\n"), "{listed}");
+}
+
+#[test]
+fn sessions_of_both_sides_are_joined_if_that_is_asked_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    let advertised = || {
+        let output = run(packhouse().arg("--advertise-refs").arg(&repository), b"");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(!advertised().contains("session-id="));
+    git::run(&repository, &["config", "transfer.advertiseSID", "true"]);
+    assert!(advertised().contains(" session-id=packhouse-"));
+    let (_, second) = two_commits();
+    let request = Request::new()
+        .capabilities("report-status side-band-64k session-id=theirs")
+        .command(ZERO, &second.id(), "refs/heads/next")
+        .pack(second.pack())
+        .bytes();
+    let events = scratch.path().join("events");
+    let mut command = packhouse();
+    command.env("GIT_TRACE2_EVENT", &events).arg("--stateless-rpc").arg(&repository);
+    let output = run(&mut command, &request);
+    Answer::from_bands(&output.stdout).assert_all_ok();
+    let events = fs::read_to_string(events).unwrap();
+    assert!(events.contains(r#""key":"client-sid""#) && events.contains(r#""value":"theirs""#));
+}
