@@ -15,7 +15,7 @@ pub(super) trait Engine: Send + Sync + 'static {
         &self,
         target: &Target,
         environment: &Environment,
-        output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        output: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
     ) -> Result<(), ReceiveError>;
 
     /// Takes one push from its first byte to its last hook.
@@ -31,7 +31,7 @@ impl Engine for Receiver {
         &self,
         target: &Target,
         environment: &Environment,
-        output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        output: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
     ) -> Result<(), ReceiveError> {
         Self::advertise(self, target, environment, output)
     }

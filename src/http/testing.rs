@@ -107,7 +107,7 @@ impl Engine for TestEngine {
         &self,
         target: &Target,
         environment: &Environment,
-        output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        output: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
     ) -> Result<(), ReceiveError> {
         let mut client = Output(output);
         let push = Push {
@@ -142,7 +142,7 @@ impl Engine for TestEngine {
     }
 }
 
-struct Output<'a>(&'a mut dyn FnMut(&[u8]) -> io::Result<()>);
+struct Output<'a>(&'a mut (dyn FnMut(&[u8]) -> io::Result<()> + Send));
 
 impl Client for Output<'_> {
     fn begin(&mut self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What ingest is told: how to read the pack, and where to put it.
 
 use super::inspection::Inspection;
-use crate::model::{HashKind, Limits, UnpackLimit};
+use crate::model::{HashKind, Limits, UnpackLimit, UnpackProgress};
 use crate::repo::{Disk, DurableFile, QuarantineDirectory, SharedPermissions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub struct IngestOptions {
     pub threads: usize,
     /// Has every object looked at by fsck, and the links of every object followed.
     pub fsck: Option<Arc<Inspection>>,
+    /// Who is told how far the pack has got.
+    pub progress: Option<Arc<UnpackProgress>>,
 }
 
 /// What to do about bytes after the pack.

@@ -128,10 +128,16 @@ fn round(
     let next = AtomicUsize::new(0);
     let work = |collector: Collector| {
         let mut worker = Worker::new(&shared, collector);
+        let mut told = 0;
         while let Some(root) = roots.get(next.fetch_add(1, Ordering::Relaxed)) {
             if let Err(error) = worker.run(*root) {
                 shared.stop.store(true, Ordering::Relaxed);
                 return Err(error);
+            }
+            if let Some(progress) = &context.options.progress {
+                let resolved = worker.resolved();
+                progress.add_resolved(resolved - told);
+                told = resolved;
             }
         }
         Ok(worker.into_found())

@@ -45,6 +45,9 @@ pub fn ingest(
     let started = Instant::now();
     let mut received = receive(input, context)?;
     let has_come = Instant::now();
+    if let Some(progress) = &options.progress {
+        progress.note_arrival(received.arrived.tree.deltas());
+    }
     received.check_expansion(received.arrived.inflated_bytes, &options.limits)?;
     plan(&mut received, context);
     compare_streamed(&received, context)?;

@@ -43,6 +43,7 @@ pub(super) fn keeping(hash: HashKind) -> IngestOptions {
         keep: None,
         threads: 1,
         fsck: None,
+        progress: None,
     }
 }
 

@@ -118,6 +118,11 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// How many deltas it has made into objects so far.
+    pub(super) fn resolved(&self) -> u64 {
+        self.found.resolved.len() as u64
+    }
+
     pub(super) fn into_found(self) -> Found {
         self.found
     }

@@ -5,6 +5,7 @@ mod cancel;
 mod command;
 mod limits;
 mod object;
+mod progress;
 mod push_id;
 mod ref_name;
 
@@ -13,5 +14,6 @@ pub use cancel::CancelToken;
 pub use command::{Command, CommandKind, CommandStatus, RejectReason};
 pub use limits::{Limit, LimitRow, Limits, UnpackLimit};
 pub use object::{HashKind, HexId, ObjectId, ObjectKind, oid};
+pub use progress::UnpackProgress;
 pub use push_id::PushId;
 pub use ref_name::{RefName, RefNameError};

@@ -31,6 +31,36 @@ impl<'a> Channel<'a> {
         self.gone
     }
 
+    /// Whether the answer has bands.
+    pub(super) fn is_banded(&self) -> bool {
+        self.banded
+    }
+
+    /// Sends a packet that says nothing, for those who take silence for death.
+    pub(super) fn keep_alive(&mut self) {
+        if self.banded {
+            self.send(sideband::encode_keepalive);
+        }
+    }
+
+    /// Shows what a program that was run has said; nothing for a while is an empty piece.
+    pub(super) fn relay(&mut self, said: &[u8]) {
+        if said.is_empty() {
+            self.keep_alive();
+        } else {
+            self.message(said);
+        }
+    }
+
+    /// The same for a program whose words are not for the client.
+    pub(super) fn relay_aside(&mut self, said: &[u8]) {
+        if said.is_empty() {
+            self.keep_alive();
+        } else {
+            self.diagnose(said);
+        }
+    }
+
     /// Shows text to the person who pushes.
     pub(super) fn message(&mut self, text: &[u8]) {
         if self.banded {

@@ -2,8 +2,9 @@
 
 use std::io;
 
-/// Where the answer to a push goes.
-pub trait Client {
+/// Where the answer to a push goes. A large push is worked on by one thread while another keeps the
+/// answer alive.
+pub trait Client: Send {
     /// The command list is read and the answer may begin. Called once, before anything is sent;
     /// an HTTP edge sends its status and headers now, so that proxies see life.
     fn begin(&mut self) -> io::Result<()>;

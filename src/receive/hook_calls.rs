@@ -104,7 +104,7 @@ fn run(
         }
         Hook::Executable(path) => path,
     };
-    let verdict = hooks.run(path, arguments, feed, more, &mut |output| channel.message(output));
+    let verdict = hooks.run(path, arguments, feed, more, &mut |output| channel.relay(output));
     match verdict {
         Ok(verdict) => verdict == HookVerdict::Accepted,
         Err(error) => {

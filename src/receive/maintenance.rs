@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 /// What the configuration says of maintenance after a push.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of git's of that type")]
 pub(super) struct MaintenanceSettings {
     /// `receive.autogc` and `maintenance.auto`.
     wanted: bool,
@@ -216,7 +217,7 @@ fn entries(repository: &Repository, directory: &Path) -> io::Result<Vec<Vec<u8>>
 pub(super) fn maintain(hooks: &Hooks, settings: &MaintenanceSettings, channel: &mut Channel<'_>) {
     let detach = if settings.detached { "--detach" } else { "--no-detach" };
     let arguments = ["maintenance", "run", "--auto", "--quiet", detach];
-    let run = hooks.run_git(&arguments, &mut |said| channel.message(said));
+    let run = hooks.run_git(&arguments, &mut |said| channel.relay(said));
     if let Err(error) = run {
         channel.diagnose(format!("error: {error}\n").as_bytes());
     }
@@ -232,7 +233,7 @@ pub(super) fn update_server_info(
     if !settings.updates_server_info {
         return;
     }
-    let run = hooks.run_git(&["update-server-info"], &mut |said| channel.diagnose(said));
+    let run = hooks.run_git(&["update-server-info"], &mut |said| channel.relay_aside(said));
     if let Err(error) = run {
         channel.diagnose(format!("error: {error}\n").as_bytes());
     }

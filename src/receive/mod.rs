@@ -26,6 +26,7 @@ mod request;
 mod session;
 mod settings;
 mod shallow;
+mod signs_of_life;
 mod trace;
 mod transaction_hook;
 mod unpack;

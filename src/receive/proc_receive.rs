@@ -20,6 +20,9 @@ impl Session<'_> {
     /// Decides which commands are the hook's; before `pre-receive`, as git does.
     pub(super) fn hand_over_commands(&mut self) {
         let refs = &self.settings.proc_receive_refs;
+        if refs.is_empty() {
+            return;
+        }
         let handed_over = |command: &Command| command.is_pending() && refs.hand_over(command);
         let answers = self.request.commands.iter().map(|command| HookAnswer {
             handed_over: handed_over(command),
@@ -83,7 +86,7 @@ impl Session<'_> {
         let outcome = self.hooks.converse(
             &path,
             |mut stdin, mut stdout| talk.run(&mut stdin, &mut stdout),
-            &mut |said| channel.message(said),
+            &mut |said| channel.relay(said),
         );
         let (heard, verdict) = match outcome {
             Ok(outcome) => outcome,

@@ -9,6 +9,7 @@ pub(super) struct ProcReceiveRefs(Vec<Pattern>);
 
 /// One value: letters, a colon, and the first components of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a letter of git's")]
 struct Pattern {
     creations: bool,
     deletions: bool,
@@ -21,6 +22,11 @@ struct Pattern {
 impl ProcReceiveRefs {
     pub(super) fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self(values.into_iter().map(Pattern::new).collect())
+    }
+
+    /// Whether nothing is the hook's.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether the hook is to carry the command out.
@@ -64,10 +70,8 @@ mod tests {
     use crate::model::{HashKind, ObjectId};
 
     fn command(from: bool, to: bool, name: &str) -> Command {
-        let id = |there| match there {
-            true => ObjectId::empty_tree(HashKind::Sha1),
-            false => ObjectId::null(HashKind::Sha1),
-        };
+        let (some, null) = (ObjectId::empty_tree(HashKind::Sha1), ObjectId::null(HashKind::Sha1));
+        let id = |there| if there { some } else { null };
         Command::new(id(from), id(to), name)
     }
 

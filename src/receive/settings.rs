@@ -12,6 +12,7 @@ use crate::report::{Fault, Phase};
 use bstr::{BString, ByteSlice};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The keys of git-config(1) that `receive-pack` consults, with git's defaults.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub(super) struct PushSettings {
     pub(super) threads: usize,
     pub(super) fsck: FsckSettings,
     pub(super) maintenance: MaintenanceSettings,
+    /// After how much silence a client is shown that somebody is still at work.
+    pub(super) keep_alive: Option<Duration>,
     /// What the repository asks for and this version does not do, in words for the client.
     pub(super) unsupported: Option<String>,
     pub(super) proc_receive_refs: ProcReceiveRefs,
@@ -103,6 +106,7 @@ impl PushSettings {
             unsupported: unsupported(config)?.or_else(|| fsck.fault.clone()),
             fsck,
             maintenance: MaintenanceSettings::read(config)?,
+            keep_alive: keep_alive(config)?,
             proc_receive_refs: ProcReceiveRefs::new(
                 config
                     .strings("receive.procreceiverefs")?
@@ -136,6 +140,12 @@ impl Deny {
             _ => Self::Ignore,
         })
     }
+}
+
+/// `receive.keepAlive` in seconds; 0 or less for never.
+fn keep_alive(config: &GitConfig) -> Result<Option<Duration>, ConfigError> {
+    let seconds = config.integer("receive.keepalive")?.unwrap_or(5);
+    Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs))
 }
 
 fn input_limit(config: &GitConfig) -> Result<Option<Limit>, ConfigError> {
@@ -221,6 +231,15 @@ mod tests {
         assert!(settings("").unsupported.is_none());
         assert!(settings("[receive]\nshallowUpdate\n").unsupported.is_some());
         assert!(settings("[receive \"fsck\"]\nbadDate=no\n").unsupported.is_some());
+    }
+
+    #[test]
+    fn silence_lasts_five_seconds_or_as_long_as_said() {
+        let keep_alive = |text: &str| settings(text).keep_alive.map(|time| time.as_secs());
+        assert_eq!(keep_alive(""), Some(5));
+        assert_eq!(keep_alive("[receive]\nkeepAlive=1\n"), Some(1));
+        assert_eq!(keep_alive("[receive]\nkeepAlive=0\n"), None);
+        assert_eq!(keep_alive("[receive]\nkeepAlive=-1\n"), None);
     }
 
     #[test]

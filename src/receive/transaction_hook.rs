@@ -64,7 +64,7 @@ impl Witness for RunningHook<'_, '_> {
         let mut channel = self.channel.borrow_mut();
         let arguments = [OsStr::new(&state)];
         let verdict = self.hooks.run(self.path, &arguments, Feed::Bytes(&feed), &[], &mut |said| {
-            channel.diagnose(said);
+            channel.relay_aside(said);
         });
         match verdict {
             Ok(verdict) => verdict == HookVerdict::Accepted,

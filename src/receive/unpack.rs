@@ -4,14 +4,16 @@ use super::ReceiveError;
 use super::fsck::abnormal_exit;
 use super::receiver::Receiver;
 use super::session::{Session, cancelled};
+use super::signs_of_life::SignsOfLife;
 use crate::hooks::Hook;
 use crate::ingest::{self, Blame, Destination, HELD_BYTES_MAX, IngestError, IngestOptions};
-use crate::model::{CancelToken, Limits, UnpackLimit};
+use crate::model::{CancelToken, Limits, UnpackLimit, UnpackProgress};
 use crate::repo::{Environment, Quarantine, Repository, object_directories};
 use crate::report::{Fault, Phase};
 use crate::snapshot::{ObjectSnapshot, Sources};
 use std::error::Error;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 impl Receiver {
@@ -52,6 +54,7 @@ impl Session<'_> {
             compression: self.repository.loose_compression(),
             held_bytes_max: if self.pre_receive_is_there()? { 0 } else { HELD_BYTES_MAX },
         };
+        let progress = Arc::new(UnpackProgress::default());
         let options = IngestOptions {
             hash: self.repository.hash(),
             unpack_limit,
@@ -67,10 +70,16 @@ impl Session<'_> {
             keep: None,
             threads: self.settings.threads,
             fsck,
+            progress: Some(Arc::clone(&progress)),
         };
         let share = self.receiver.push_memory.owned_share();
-        let ingested =
-            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel, share);
+        let signs = SignsOfLife {
+            keep_alive: self.settings.keep_alive,
+            shows_progress: !self.request.capabilities.quiet,
+        };
+        let ingested = signs.during(&mut self.channel, &progress, input, |input| {
+            ingest::ingest(input, &self.snapshot, &destination, &options, &self.cancel, share)
+        });
         if let Some(inspection) = &options.fsck {
             self.tell_findings(inspection, ingested.as_ref().err());
         }

@@ -275,7 +275,9 @@ mod tests {
     fn the_answer_to_the_greeting_may_come_in_any_shape() {
         let read = |lines: &[&[u8]]| {
             let mut greeting = HookGreeting::default();
-            lines.iter().for_each(|line| greeting.read_line(line));
+            for line in lines {
+                greeting.read_line(line);
+            }
             (greeting.version, greeting.push_options)
         };
         assert_eq!(read(&[]), (0, false));

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 fn with_packs(directory: &Path, packs: usize) -> (PathBuf, Snapshot) {
     let repository = git::init_bare(&directory.join(format!("r{packs}.git")));
     git::run(&repository, &["config", "transfer.unpackLimit", "1"]);
+    // Else git would tidy up: that many packs are too many.
+    git::run(&repository, &["config", "receive.autogc", "false"]);
     let first = Snapshot::new("first\n", &[]);
     for number in 1..packs {
         let pack = pack(&[entry(&blob(format!("blob {number}\n")))]);

@@ -107,6 +107,30 @@ fn a_push_that_has_not_come_to_its_commit_is_stopped_after_the_grace() {
 }
 
 #[test]
+fn a_client_that_goes_away_while_a_hook_runs_leaves_nothing_in_the_way_of_the_next() {
+    for hook in ["pre-receive", "update", "post-receive"] {
+        let server = Server::open();
+        server.init("x.git");
+        waiting_hook(&server, hook);
+        let gone = begin(&server, &push("refs/heads/main"));
+        wait_for(&server.directory().join("running"));
+        drop(gone);
+        let other = if hook == "post-receive" { "refs/heads/other" } else { "refs/heads/main" };
+        fs::write(server.directory().join("go"), "").unwrap();
+        server.wait_for_log("packhouse::push");
+        let old = git::refs(&server.path("x.git"));
+        if hook != "post-receive" && old.contains("refs/heads/main") {
+            git::run(&server.path("x.git"), &["update-ref", "-d", "refs/heads/main"]);
+        }
+        let answer = push(other).send(&server);
+        Answer::from_bands(answer.good(PUSH_RESULT_TYPE)).assert_all_ok();
+        let left = git::object_files(&server.path("x.git"));
+        let in_the_way = |name: &&String| name.contains("tmp_") || name.ends_with(".lock");
+        assert!(!left.iter().any(|name| in_the_way(&name)), "{hook} {left:?}");
+    }
+}
+
+#[test]
 fn half_a_header_is_not_waited_for() {
     let server = Server::with(&["--header-timeout=1"]);
     for bytes in [&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "] {

@@ -118,3 +118,14 @@ fn sessions_of_both_sides_are_joined_if_that_is_asked_for() {
     let events = fs::read_to_string(events).unwrap();
     assert!(events.contains(r#""key":"client-sid""#) && events.contains(r#""value":"theirs""#));
 }
+
+#[test]
+fn a_silent_hook_does_not_make_the_answer_look_dead() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    git::run(&repository, &["config", "receive.keepAlive", "1"]);
+    git::hook(&repository, "post-receive", "#!/bin/sh\nsleep 2.5\n");
+    let answer = push_second(&repository);
+    assert!((1..=3).contains(&answer.keepalives), "{answer:?}");
+    assert_eq!(answer.messages, "");
+}
