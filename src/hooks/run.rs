@@ -24,6 +24,7 @@ pub struct Hooks {
     own_groups: bool,
     until: Option<CancelToken>,
     silence: Option<Duration>,
+    tells_ignored: bool,
 }
 
 /// A hook that is there.
@@ -81,7 +82,8 @@ impl Hooks {
         environment.remove("GIT_WORK_TREE");
         let directory = hooks_path.unwrap_or_else(|| "hooks".into());
         let (own_groups, until, silence) = (false, None, None);
-        Self { disk, git_dir, directory, environment, own_groups, until, silence }
+        let tells_ignored = true;
+        Self { disk, git_dir, directory, environment, own_groups, until, silence, tells_ignored }
     }
 
     /// The same hooks, each in a process group of its own: a signal to the group of this process,
@@ -105,6 +107,13 @@ impl Hooks {
         Self { silence, ..self }
     }
 
+    /// The same hooks; `tells` says whether one that cannot be executed is told from one that is not
+    /// there (`advice.ignoredHook`).
+    #[must_use]
+    pub fn telling_ignored(self, tells: bool) -> Self {
+        Self { tells_ignored: tells, ..self }
+    }
+
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -117,10 +126,10 @@ impl Hooks {
             return Ok(None);
         }
         let executable = rustix::fs::access(self.git_dir.join(&path), rustix::fs::Access::EXEC_OK);
-        Ok(Some(match executable {
-            Ok(()) => Hook::Executable(path),
-            Err(_) => Hook::NotExecutable(path),
-        }))
+        Ok(match executable {
+            Ok(()) => Some(Hook::Executable(path)),
+            Err(_) => self.tells_ignored.then_some(Hook::NotExecutable(path)),
+        })
     }
 
     /// Runs the hook at `path`, which [`find`](Self::find) gave, until it has ended and its output
@@ -394,6 +403,7 @@ mod tests {
         scene.write("update", "#!/bin/sh\n", 0o644);
         let found = scene.hooks.find("update").unwrap();
         assert_eq!(found, Some(Hook::NotExecutable("hooks/update".into())));
+        assert_eq!(scene.hooks.clone().telling_ignored(false).find("update").unwrap(), None);
         assert_eq!(scene.hooks.find("post-update").unwrap(), None);
         fs::create_dir(scene.root.path().join("hooks/post-update")).unwrap();
         assert_eq!(scene.hooks.find("post-update").unwrap(), None);

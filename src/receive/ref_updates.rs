@@ -28,7 +28,14 @@ impl Session<'_> {
             .hooks
             .find("update")
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
-        let hook = hook.as_ref();
+        let hook = match &hook {
+            // Once, and not for each ref.
+            Some(Hook::NotExecutable(path)) => {
+                hook_calls::hint(&mut self.channel, path);
+                None
+            }
+            found => found.as_ref(),
+        };
         self.transaction_hook = TransactionHook::find(&self.hooks, &mut self.channel)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
         if atomic {

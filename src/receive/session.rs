@@ -99,7 +99,9 @@ impl<'a> Session<'a> {
             environment.clone(),
         );
         let hooks = if receiver.runs_hooks_apart() { hooks.in_own_groups() } else { hooks };
-        let hooks = hooks.noting_silence_of(settings.keep_alive.filter(|_| channel.is_banded()));
+        let hooks = hooks
+            .telling_ignored(settings.hints_at_ignored_hooks)
+            .noting_silence_of(settings.keep_alive.filter(|_| channel.is_banded()));
         let snapshot = receiver.snapshot(&repository, &environment)?;
         let existed = vec![true; request.commands.len()];
         Ok(Self {

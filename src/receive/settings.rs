@@ -31,6 +31,8 @@ pub(super) struct PushSettings {
     pub(super) offers_push_options: bool,
     pub(super) offers_session_id: bool,
     pub(super) hooks_path: Option<PathBuf>,
+    /// `advice.ignoredHook`: whether a hook that cannot be executed is worth a word.
+    pub(super) hints_at_ignored_hooks: bool,
     pub(super) reflog: ReflogCreation,
     pub(super) ref_lock_timeout: LockTimeout,
     pub(super) packed_refs_timeout: LockTimeout,
@@ -98,6 +100,7 @@ impl PushSettings {
             offers_push_options: flag("receive.advertisepushoptions", false)?,
             offers_session_id: flag("transfer.advertisesid", false)?,
             hooks_path: config.path("core.hookspath")?,
+            hints_at_ignored_hooks: flag("advice.ignoredhook", true)?,
             reflog: ReflogCreation::choose(reflog(config)?, bare),
             ref_lock_timeout: timeout("core.filesreflocktimeout", 100)?,
             packed_refs_timeout: timeout("core.packedrefstimeout", 1000)?,

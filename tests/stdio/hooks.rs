@@ -129,3 +129,29 @@ fn a_silent_hook_does_not_make_the_answer_look_dead() {
     assert!((1..=3).contains(&answer.keepalives), "{answer:?}");
     assert_eq!(answer.messages, "");
 }
+
+#[test]
+fn a_hook_that_cannot_be_executed_is_hinted_at_once_unless_that_is_not_wanted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    for name in ["update", "reference-transaction"] {
+        git::hook(&repository, name, "#!/bin/sh\nexit 1\n");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        fs::set_permissions(repository.join("hooks").join(name), mode).unwrap();
+    }
+    let (_, second) = two_commits();
+    for (names, hints) in [(["a", "b"], 2), (["c", "d"], 0)] {
+        let request = names
+            .iter()
+            .fold(Request::new(), |request, name| {
+                request.command(ZERO, &second.id(), format!("refs/heads/{name}"))
+            })
+            .pack(second.pack())
+            .bytes();
+        let output = run(packhouse().arg("--stateless-rpc").arg(&repository), &request);
+        Answer::from_bands(&output.stdout).assert_all_ok();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.matches("hint: The 'hooks/").count(), hints, "{said}");
+        git::run(&repository, &["config", "advice.ignoredHook", "false"]);
+    }
+}
