@@ -24,6 +24,10 @@ impl Session<'_> {
             self.reject_pending(&RejectReason::AtomicPushFailure);
         }
         self.run_proc_receive(&covered)?;
+        if !atomic {
+            // Whatever becomes of the others.
+            self.finish_handed_over();
+        }
         let hook = self
             .hooks
             .find("update")

@@ -35,6 +35,26 @@ fn a_transaction_that_its_hook_stops_is_reported_and_ends_the_push() {
     assert_eq!(told, format!("{ZERO} {} refs/heads/a\n", second.id()));
 }
 
+#[test]
+fn what_proc_receive_has_done_stands_when_a_transaction_is_stopped() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = seeded(scratch.path());
+    git::run(&repository, &["config", "receive.procReceiveRefs", "refs/for"]);
+    let text = "#!/bin/sh\nprintf '000eversion=1\\n00000014ok refs/for/main0000'\ncat >/dev/null\n";
+    git::hook(&repository, "proc-receive", text);
+    git::hook(&repository, "reference-transaction", "#!/bin/sh\nexit 1\n");
+    let (_, second) = two_commits();
+    let request = Request::new()
+        .command(ZERO, &second.id(), "refs/heads/a")
+        .command(ZERO, &second.id(), "refs/for/main")
+        .pack(second.pack())
+        .bytes();
+    let output = run(packhouse().arg("--stateless-rpc").arg(&repository), &request);
+    let answer = Answer::from_bands(&output.stdout);
+    assert_eq!(answer.of("refs/heads/a"), "ng refs/heads/a failed to update ref");
+    assert_eq!(answer.of("refs/for/main"), "ok refs/for/main");
+}
+
 /// Pushes the second commit to `refs/heads/next`.
 fn push_second(repository: &std::path::Path) -> Answer {
     let (_, second) = two_commits();
