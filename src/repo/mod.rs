@@ -5,6 +5,7 @@ mod alternates;
 mod change_set;
 pub mod config;
 pub mod create;
+mod directory_watch;
 mod disk;
 pub mod durable;
 mod durable_file;
@@ -16,6 +17,7 @@ mod in_flight;
 mod keep;
 mod leftovers;
 mod loose;
+mod name_list;
 mod path_lock;
 mod quarantine;
 mod quoted_path;
@@ -30,6 +32,7 @@ mod testing;
 pub use alternates::{ObjectDirectories, object_directories};
 pub use change_set::ChangeSet;
 pub use config::{ConfigError, GitConfig};
+pub use directory_watch::{Changes, DirectoryWatch, DirectoryWatches, NameChange};
 pub use disk::{Counts, DirectoryEntries, DirectoryEntry, Disk, EntryKind, Stat, lacks_resources};
 pub use durable_file::DurableFile;
 pub use environment::{Environment, LOCAL_VARIABLES};
@@ -40,6 +43,7 @@ pub use loose::{
     LooseComparison, LooseError, LooseReader, LooseStream, LooseWriter, compare_loose, loose_path,
     read_loose,
 };
+pub use name_list::NameList;
 pub use path_lock::{LockAttempt, PathLock};
 pub use quarantine::{
     Arriving, MigrateError, Migrated, MigratedPack, NewContent, NewFile, Quarantine,
