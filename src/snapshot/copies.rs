@@ -1,7 +1,8 @@
 //! Where the copies of an object are, in the order in which they are tried.
 
-use super::cache::{Freshness, SnapshotCache, Sources};
+use super::cache::{SnapshotCache, Sources};
 use super::descriptors::Descriptors;
+use super::directory_state::Freshness;
 use super::error::SnapshotError;
 use super::input::CopyFault;
 use super::loose::LooseObjects;
@@ -69,10 +70,7 @@ impl View {
         let directories = std::iter::once(&sources.own)
             .chain(&sources.alternates)
             .filter(|objects| seen.insert(objects.as_path()))
-            .map(|objects| {
-                let packs = cache.packs(objects, hash, freshness)?;
-                Ok(Directory { packs, loose: LooseObjects::new(objects.clone(), hash) })
-            })
+            .map(|objects| cache.directory(objects, hash, freshness))
             .collect::<Result<_, _>>()?;
         Ok(Self { directories })
     }

@@ -9,10 +9,13 @@
 use super::descriptors::Descriptors;
 use super::error::{IndexFault, SnapshotError};
 use super::layout::{IndexError, Layout, Place, ReadAt, has_right_checksum};
+use super::listed_multi::MULTI_KEY;
 use super::multi_pack_index::MultiPackIndex;
 use super::run::{PackFile, Run, next_number};
 use crate::model::{HashKind, oid};
 use crate::repo::{Disk, Stat};
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -39,16 +42,23 @@ pub(super) struct Identity {
 pub(super) struct IndexFile {
     /// Names the file among the open ones.
     number: u64,
-    path: PathBuf,
     identity: Identity,
-    is_multi: bool,
-    packs: Vec<Arc<PackFile>>,
-    layout: OnceLock<Layout>,
+    covers: Covers,
+    layout: OnceLock<Box<Layout>>,
     /// Whether there is memory for its table.
     may_load: AtomicBool,
     searches: AtomicU32,
     /// The table, once it has been read.
-    table: OnceLock<Run>,
+    table: OnceLock<Box<Run>>,
+}
+
+/// The packs of an index.
+#[derive(Debug)]
+enum Covers {
+    /// The one beside it.
+    One(Arc<PackFile>),
+    /// Those that a multi-pack-index names.
+    Many { index: PathBuf, packs: Vec<Arc<PackFile>> },
 }
 
 /// Bytes of an index that is read when it is met. A larger one is searched where it lies at first.
@@ -96,9 +106,9 @@ impl Identity {
 }
 
 impl IndexFile {
-    /// An index of one pack. Nothing is opened.
-    pub(super) fn new(path: PathBuf, identity: Identity, pack: Arc<PackFile>) -> Self {
-        Self::with(path, identity, false, vec![pack], OnceLock::new())
+    /// The index of one pack. Nothing is opened.
+    pub(super) fn new(identity: Identity, pack: Arc<PackFile>) -> Self {
+        Self::with(identity, Covers::One(pack), OnceLock::new())
     }
 
     /// A multi-pack-index whose layout has been read.
@@ -108,22 +118,14 @@ impl IndexFile {
         packs: Vec<Arc<PackFile>>,
         layout: Layout,
     ) -> Self {
-        Self::with(path, identity, true, packs, layout.into())
+        Self::with(identity, Covers::Many { index: path, packs }, Box::new(layout).into())
     }
 
-    fn with(
-        path: PathBuf,
-        identity: Identity,
-        is_multi: bool,
-        packs: Vec<Arc<PackFile>>,
-        layout: OnceLock<Layout>,
-    ) -> Self {
+    fn with(identity: Identity, covers: Covers, layout: OnceLock<Box<Layout>>) -> Self {
         Self {
             number: next_number(),
-            path,
             identity,
-            is_multi,
-            packs,
+            covers,
             layout,
             may_load: AtomicBool::new(false),
             searches: AtomicU32::new(0),
@@ -134,7 +136,7 @@ impl IndexFile {
     /// Whether it is searched where it lies until that has been done often. A multi-pack-index is
     /// not: a damaged one is ignored, which must be known before anything is found in it.
     pub(super) fn is_large(&self) -> bool {
-        !self.is_multi && self.identity.size > LARGE_BYTES
+        !self.is_multi() && self.identity.size > LARGE_BYTES
     }
 
     /// Whether its table was read because it was searched often.
@@ -157,8 +159,19 @@ impl IndexFile {
         self.number
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn path(&self) -> Cow<'_, Path> {
+        match &self.covers {
+            Covers::One(pack) => Cow::Owned(pack.path.with_extension("idx")),
+            Covers::Many { index, .. } => Cow::Borrowed(index),
+        }
+    }
+
+    /// What the index goes by among those of its directory: its name without `.idx`.
+    pub(super) fn stem(&self) -> &OsStr {
+        match &self.covers {
+            Covers::One(pack) => pack.path.file_stem().unwrap_or_default(),
+            Covers::Many { .. } => OsStr::new(MULTI_KEY),
+        }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -166,38 +179,65 @@ impl IndexFile {
     }
 
     pub(super) fn packs(&self) -> &[Arc<PackFile>] {
-        &self.packs
+        match &self.covers {
+            Covers::One(pack) => std::slice::from_ref(pack),
+            Covers::Many { packs, .. } => packs,
+        }
     }
 
     /// Reads the whole index into a table.
     pub(super) fn load(&self, file: &File, hash: HashKind) -> Result<Run, Unreadable> {
+        let mut run = Run::new(hash.len_in_bytes());
+        self.load_into(&mut run, file, hash, &mut Vec::new())?;
+        run.sort();
+        Ok(run)
+    }
+
+    /// The same into one that has others. `buffer` is used for the bytes.
+    pub(super) fn load_into(
+        &self,
+        run: &mut Run,
+        file: &File,
+        hash: HashKind,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Unreadable> {
         let size = usize::try_from(self.identity.size)
             .map_err(|_| self.error(io::ErrorKind::OutOfMemory.into()))?;
-        let mut bytes = vec![0; size];
-        file.read_exact_at(&mut bytes, 0).map_err(|error| self.error(error))?;
-        self.parse(&bytes, hash).map_err(|error| self.unreadable(error))
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        let bytes = buffer.get_mut(..size).unwrap_or_default();
+        file.read_exact_at(bytes, 0).map_err(|error| self.error(error))?;
+        self.parse_into(run, bytes, hash).map_err(|error| self.unreadable(error))
     }
 
     /// Reads the index from its bytes.
     pub(super) fn parse(&self, bytes: &[u8], hash: HashKind) -> Result<Run, IndexError> {
-        let layout = read_layout(bytes, bytes.len() as u64, hash, self.is_multi)?;
-        let is_right = || has_right_checksum(bytes, hash);
-        let table = || Run::from_index(&layout, bytes, self.packs.clone());
-        let (is_right, run) = if bytes.len() as u64 > LARGE_BYTES {
+        let mut run = Run::new(hash.len_in_bytes());
+        self.parse_into(&mut run, bytes, hash)?;
+        run.sort();
+        Ok(run)
+    }
+
+    fn parse_into(&self, run: &mut Run, bytes: &[u8], hash: HashKind) -> Result<(), IndexError> {
+        let layout = read_layout(bytes, bytes.len() as u64, hash, self.is_multi())?;
+        let check = || has_right_checksum(bytes, hash);
+        let is_right = if self.is_large() {
+            // Alone in its table, which is of no use to anybody if the checksum is wrong.
             thread::scope(|scope| {
-                let checked = scope.spawn(is_right);
-                let run = table();
-                // A thread that could not end has found nothing right.
-                (checked.join().unwrap_or(false), run)
-            })
+                let checked = thread::Builder::new().spawn_scoped(scope, check);
+                run.add_index(&layout, bytes, self.packs())?;
+                let checked = checked.ok().and_then(|checked| checked.join().ok());
+                Ok::<_, IndexError>(checked.unwrap_or_else(check))
+            })?
         } else {
-            (is_right(), table())
+            check()
         };
         if !is_right {
             return Err(IndexFault::Checksum.into());
         }
         self.note_checksum(&layout);
-        run
+        if self.is_large() { Ok(()) } else { run.add_index(&layout, bytes, self.packs()) }
     }
 
     /// Looks an object up where the index lies, or in its table if that has been read.
@@ -215,20 +255,20 @@ impl IndexFile {
         let layout = if let Some(layout) = self.layout.get() {
             layout
         } else {
-            let layout = read_layout(&*file, self.identity.size, hash, self.is_multi)
+            let layout = read_layout(&*file, self.identity.size, hash, self.is_multi())
                 .map_err(|error| self.unreadable(error))?;
             self.note_checksum(&layout);
-            self.layout.get_or_init(|| layout)
+            self.layout.get_or_init(|| Box::new(layout))
         };
         if self.is_worth_loading(layout) {
-            let table = self.load(&file, hash)?;
+            let table = Box::new(self.load(&file, hash)?);
             return Ok(self.table.get_or_init(|| table).find(id).next());
         }
         let place =
             search(layout, &*file, id.as_bytes()).map_err(|error| self.unreadable(error))?;
         match place {
             None => Ok(None),
-            Some(Place { pack, offset }) => match self.packs.get(pack as usize) {
+            Some(Place { pack, offset }) => match self.packs().get(pack as usize) {
                 Some(pack) => Ok(Some((pack, offset))),
                 None => Err(self.unreadable(IndexFault::PackNames.into())),
             },
@@ -238,39 +278,44 @@ impl IndexFile {
     /// Whether this is the search after which the table is read. One of all threads is told so,
     /// the others go on as before until it is done.
     fn is_worth_loading(&self, layout: &Layout) -> bool {
-        self.may_load.load(Ordering::Relaxed)
+        self.may_load()
             && self.searches.fetch_add(1, Ordering::Relaxed) == layout.count() / OBJECTS_PER_SEARCH
     }
 
     fn note_checksum(&self, layout: &Layout) {
-        if let ([pack], Some(checksum)) = (&self.packs[..], layout.pack_checksum()) {
+        if let ([pack], Some(checksum)) = (self.packs(), layout.pack_checksum()) {
             pack.checksum.get_or_init(|| checksum);
         }
     }
 
     /// Opens the file, if it still is the one that was listed.
     pub(super) fn open(&self, disk: &Disk) -> Result<File, Unreadable> {
-        let file = match disk.open(&self.path) {
+        let path = self.path();
+        let file = match disk.open(&path) {
             Ok(file) => file,
-            Err(error) if is_gone(&error) => return Err(Unreadable::Gone(self.path.clone())),
+            Err(error) if is_gone(&error) => return Err(Unreadable::Gone(path.into_owned())),
             Err(error) => return Err(self.error(error)),
         };
         match Identity::of_file(&file) {
             Ok(identity) if identity == self.identity => Ok(file),
-            Ok(_) => Err(Unreadable::Gone(self.path.clone())),
+            Ok(_) => Err(Unreadable::Gone(path.into_owned())),
             Err(error) => Err(self.error(error)),
         }
     }
 
+    fn is_multi(&self) -> bool {
+        matches!(self.covers, Covers::Many { .. })
+    }
+
     fn error(&self, error: io::Error) -> Unreadable {
-        Unreadable::Error(SnapshotError::io(&self.path, error))
+        Unreadable::Error(SnapshotError::io(&self.path(), error))
     }
 
     fn unreadable(&self, error: IndexError) -> Unreadable {
         match error {
             IndexError::Io(error) => self.error(error),
             IndexError::Fault(fault) => {
-                Unreadable::Error(SnapshotError::corrupt_index(&self.path, fault))
+                Unreadable::Error(SnapshotError::corrupt_index(&self.path(), fault))
             }
         }
     }
@@ -464,7 +509,7 @@ mod tests {
         let identity = Identity::of_file(&File::open(&path).unwrap()).unwrap();
         let pack = Arc::new(PackFile::new(path.with_extension("pack")));
         let ids = places.into_iter().map(|(id, _)| id).collect();
-        (IndexFile::new(path, identity, pack), ids)
+        (IndexFile::new(identity, pack), ids)
     }
 
     #[test]
@@ -499,7 +544,7 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(index.path(), &bytes).unwrap();
         let identity = Identity::of_file(&File::open(index.path()).unwrap()).unwrap();
-        let index = IndexFile::new(index.path().to_owned(), identity, index.packs()[0].clone());
+        let index = IndexFile::new(identity, index.packs()[0].clone());
         index.let_load(true);
         let open = Descriptors::new(4);
         let searched =

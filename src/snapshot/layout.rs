@@ -166,40 +166,26 @@ impl Layout {
             .read_exact_at(block, self.ids_at + u64::from(positions.start) * self.id_stride as u64)
     }
 
+    /// The ids at these positions, where they lie in an index that is in memory.
+    pub(super) fn ids<'a>(
+        &self,
+        bytes: &'a [u8],
+        positions: std::ops::Range<u32>,
+    ) -> io::Result<&'a [u8]> {
+        let place = |position: u32| {
+            let bytes = u64::from(position).checked_mul(self.id_stride as u64)?;
+            usize::try_from(self.ids_at.checked_add(bytes)?).ok()
+        };
+        let ids = place(positions.start)
+            .zip(place(positions.end))
+            .and_then(|(start, end)| bytes.get(start..end.min(bytes.len())));
+        ids.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
     /// The id that is this far from the beginning of a block.
     pub(super) fn id_in<'a>(&self, block: &'a [u8], index: usize) -> &'a [u8] {
         let start = index.saturating_mul(self.id_stride);
         block.get(start..start.saturating_add(self.id_bytes)).unwrap_or_default()
-    }
-
-    /// All ids in a row, of an index that is in memory whole.
-    pub(super) fn all_ids(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut ids = Vec::new();
-        self.read_ids(bytes, 0..self.count(), &mut ids)?;
-        if self.id_stride == self.id_bytes {
-            return Ok(ids);
-        }
-        let ids = ids.chunks(self.id_stride);
-        Ok(ids.flat_map(|id| id.get(..self.id_bytes).unwrap_or_default()).copied().collect())
-    }
-
-    /// The packs and the offsets of all objects, of an index that is in memory whole.
-    pub(super) fn all_places(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<u64>), IndexError> {
-        let count = self.count() as usize;
-        if let Places::Table { at, .. } = self.places {
-            let plain = plain_offsets(bytes, at, count);
-            let plain = plain.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-            if plain.iter().all(|offset| (OFFSET_MIN..1 << 31).contains(offset)) {
-                return Ok((vec![0; count], plain));
-            }
-        }
-        let (mut packs, mut offsets) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for position in 0..self.count() {
-            let Place { pack, offset } = self.place(bytes, position)?;
-            packs.push(pack);
-            offsets.push(offset);
-        }
-        Ok((packs, offsets))
     }
 
     /// Where the object at this position is.
@@ -245,13 +231,6 @@ impl Layout {
     fn has_plain_offsets(&self, large: LargeOffsets) -> bool {
         large.count == 0 && matches!(self.places, Places::TableWithPacks { .. })
     }
-}
-
-/// The numbers of four bytes that begin at `at`.
-fn plain_offsets(bytes: &[u8], at: u64, count: usize) -> Option<Vec<u64>> {
-    let table = bytes.get(usize::try_from(at).ok()?..)?.get(..count.checked_mul(4)?)?;
-    let (numbers, _) = table.as_chunks::<4>();
-    Some(numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number))).collect())
 }
 
 /// Whether the checksum that ends an index file is that of the content before it.

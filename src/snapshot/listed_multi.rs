@@ -2,10 +2,10 @@
 
 use super::IndexFault;
 use super::index_file::{Identity, IndexFile, Unreadable};
+use super::known_indexes::{Surroundings, look_at, unreadable, with_ending};
 use super::layout::IndexError;
 use super::listed_names::Names;
 use super::multi_pack_index::{self, MultiPackIndex};
-use super::pack_list::{Surroundings, look_at, unreadable, with_ending};
 use super::run::PackFile;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -39,15 +39,16 @@ impl Multi {
     }
 
     /// One that names a pack that has gone is ignored whole: its objects may be anywhere by now.
-    pub(super) fn is_usable(&self, names: &Names) -> bool {
-        matches!(self, Self::Read { packs, .. } if packs.is_subset(&names.packs))
+    pub(super) fn is_usable(&self, names: &Names<'_>) -> bool {
+        let Self::Read { packs, .. } = self else { return false };
+        packs.iter().all(|stem| names.packs.contains(stem.as_os_str()))
     }
 
     /// Looks whether there is a multi-pack-index, and reads what it covers if it is not `known`.
     pub(super) fn look(
         known: Option<&Self>,
         around: &Surroundings<'_>,
-        names: &Names,
+        names: &Names<'_>,
     ) -> Result<Option<Self>, Unreadable> {
         if !names.has_multi {
             return Ok(None);

@@ -1,16 +1,18 @@
 //! Whether an object is there as a loose file.
 //!
 //! Few questions are answered by a `stat` each. Many are answered from the fan-out directories,
-//! each read once: a push of thousands of objects then costs 256 listings at the most.
+//! each read once: a push of thousands of objects then costs 256 listings at the most, and the next
+//! one 256 `stat`s, as long as nothing changes.
 
 use super::SnapshotError;
+use super::loose_lists::LooseLists;
 use crate::model::{HashKind, ObjectId, oid};
 use crate::repo::Disk;
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The loose objects of one objects directory, for one push.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct LooseObjects {
     /// `objects`.
     directory: PathBuf,
     hash: HashKind,
+    /// What other pushes have listed.
+    lists: Arc<LooseLists>,
     state: Mutex<State>,
 }
 
@@ -37,7 +41,7 @@ enum FanOut {
     /// It has been asked this often.
     Asked(u32),
     /// Its objects, in order.
-    Listed(Vec<ObjectId>),
+    Listed(Arc<[ObjectId]>),
     /// It holds too many for a list that lives no longer than a push.
     TooMany,
 }
@@ -55,12 +59,12 @@ const STATS_IN_FAN_OUT_MAX: u32 = 6;
 /// LIMIT: finds that are remembered. More come only from fan-out directories that are not listed.
 const FOUND_MAX: usize = 4096;
 
-/// LIMIT: objects in a fan-out directory that is kept as a list, 4 million in all of them.
+/// LIMIT: objects in a fan-out directory that is made a list, 4 million in all of them.
 const LISTED_MAX: usize = 16 << 10;
 
 impl LooseObjects {
-    pub(super) fn new(directory: PathBuf, hash: HashKind) -> Self {
-        Self { directory, hash, state: Mutex::default() }
+    pub(super) fn new(directory: PathBuf, hash: HashKind, lists: Arc<LooseLists>) -> Self {
+        Self { directory, hash, lists, state: Mutex::default() }
     }
 
     /// Reads every directory now, so that what comes later is not seen.
@@ -69,7 +73,7 @@ impl LooseObjects {
         hash: HashKind,
         disk: &Disk,
     ) -> Result<Self, SnapshotError> {
-        let loose = Self::new(directory, hash);
+        let loose = Self::new(directory, hash, Arc::new(LooseLists::new(0)));
         let mut fan_outs = loose.list_fan_outs(disk)?;
         for (first, fan_out) in (0..=255).zip(&mut fan_outs) {
             if matches!(fan_out, FanOut::Asked(_)) {
@@ -131,6 +135,11 @@ impl LooseObjects {
         let Some(fan_out) = fan_outs.get_mut(usize::from(first)) else {
             return Ok(None);
         };
+        if let FanOut::Asked(0) = fan_out
+            && let Some(kept) = self.lists.kept(disk, first, &self.fan_out_path(first))?
+        {
+            *fan_out = FanOut::Listed(kept);
+        }
         if let FanOut::Asked(times) = fan_out {
             if *times < STATS_IN_FAN_OUT_MAX {
                 *times += 1;
@@ -150,7 +159,10 @@ impl LooseObjects {
 
     /// Lists `objects`: directories that are not there hold nothing.
     fn list_fan_outs(&self, disk: &Disk) -> Result<Vec<FanOut>, SnapshotError> {
-        let mut fan_outs = vec![FanOut::Listed(Vec::new()); 256];
+        if !self.lists.is_empty() {
+            return Ok(vec![FanOut::Asked(0); 256]);
+        }
+        let mut fan_outs = vec![FanOut::Listed(Arc::default()); 256];
         for name in list(disk, &self.directory)? {
             if let &[high, low] = name.as_slice()
                 && let (Some(high), Some(low)) = (hex_digit(high), hex_digit(low))
@@ -159,23 +171,36 @@ impl LooseObjects {
                 *fan_out = FanOut::Asked(0);
             }
         }
+        for (first, fan_out) in (0..=255).zip(&fan_outs) {
+            if matches!(fan_out, FanOut::Listed(_)) {
+                self.lists.keep_absent(first);
+            }
+        }
         Ok(fan_outs)
     }
 
     fn list_fan_out(&self, disk: &Disk, first: u8) -> Result<FanOut, SnapshotError> {
-        let prefix = format!("{first:02x}");
-        let names = list(disk, &self.directory.join(&prefix))?;
-        if names.len() > LISTED_MAX {
-            return Ok(FanOut::TooMany);
-        }
-        let mut ids: Vec<ObjectId> = names
-            .iter()
-            .filter(|name| name.iter().all(|digit| hex_digit(*digit).is_some()))
-            .filter_map(|name| ObjectId::from_hex(&[prefix.as_bytes(), name].concat()).ok())
-            .filter(|id| id.kind() == self.hash)
-            .collect();
-        ids.sort_unstable();
-        Ok(FanOut::Listed(ids))
+        let directory = self.fan_out_path(first);
+        let objects = self.lists.list(disk, first, &directory, || {
+            let names = list(disk, &directory)?;
+            if names.len() > LISTED_MAX {
+                return Ok(None);
+            }
+            let prefix = format!("{first:02x}");
+            let mut ids: Vec<ObjectId> = names
+                .iter()
+                .filter(|name| name.iter().all(|digit| hex_digit(*digit).is_some()))
+                .filter_map(|name| ObjectId::from_hex(&[prefix.as_bytes(), name].concat()).ok())
+                .filter(|id| id.kind() == self.hash)
+                .collect();
+            ids.sort_unstable();
+            Ok(Some(ids))
+        })?;
+        Ok(objects.map_or(FanOut::TooMany, FanOut::Listed))
+    }
+
+    fn fan_out_path(&self, first: u8) -> PathBuf {
+        self.directory.join(format!("{first:02x}"))
     }
 }
 

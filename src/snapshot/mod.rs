@@ -5,10 +5,11 @@
 //!
 //! What is guaranteed:
 //!
-//! - A snapshot costs one `stat` per objects directory when its packs have not changed, and one
-//!   listing when they have, after which indexes are looked at only if one of them is not known by
-//!   name and inode; an index is opened once, whatever appears beside it. A lookup
-//!   touches neither the pack directory nor an index, unless that index is too large for memory.
+//! - A snapshot costs one `stat` per objects directory when its packs have not changed. When they
+//!   have, it costs a look at what the kernel says has changed, or else one listing, after which
+//!   indexes are looked at only if one of them is not known by name and inode; an index is opened
+//!   once, whatever appears beside it. A lookup touches neither the pack directory nor an index,
+//!   unless that index is too large for memory.
 //! - A miss is final, and cheap. Only a [refreshing](ObjectSnapshot::refreshing) clone, for thin
 //!   bases and connectivity, answers a miss by looking again; that happens once per push. An
 //!   object that was there and cannot be opened any more (a repack took its pack away) causes
@@ -28,27 +29,33 @@
 //! | file | holds |
 //! |---|---|
 //! | `cache` | what is remembered between pushes, within a byte budget |
-//! | `pack_list` | the packs of one directory, kept up to date by differences |
+//! | `directory_state` | what is known of one directory, and when that is enough |
+//! | `known_indexes`, `changed_names` | its indexes, kept up to date by differences |
+//! | `pack_list` | its packs, as snapshots see them |
 //! | `layout`, `multi_pack_index` | the formats of the index files |
 //! | `run` | many indexes merged into one sorted table |
 //! | `index_file` | an index that is searched where it lies |
 //! | `descriptors` | a bounded number of open files |
-//! | `loose` | loose objects: one `stat` each, or a directory read once |
+//! | `loose`, `loose_lists` | loose objects: one `stat` each, or a directory read once |
 //! | `object_snapshot` | the view of one push, and its one refresh |
 //! | `copies`, `entry_reader`, `loose_reader`, `input` | reading an object where it lies |
 
 mod cache;
+mod changed_names;
 mod copies;
 mod descriptors;
+mod directory_state;
 mod entry_reader;
 mod error;
 mod first_look;
 mod index_file;
 mod input;
+mod known_indexes;
 mod layout;
 mod listed_multi;
 mod listed_names;
 mod loose;
+mod loose_lists;
 mod loose_reader;
 mod multi_pack_index;
 mod object_snapshot;

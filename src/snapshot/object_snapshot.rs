@@ -1,7 +1,8 @@
 //! The object store as one push sees it.
 
-use super::cache::{Freshness, ResolveSources, SnapshotCache, Sources};
+use super::cache::{ResolveSources, SnapshotCache, Sources};
 use super::copies::{Attempt, Copies, Directory, ObjectCopy, View};
+use super::directory_state::Freshness;
 use super::entry_reader::{EntryReader, ReadState};
 use super::error::{Damage, SnapshotError};
 use super::input::{CopyFault, Scratch, damaged};
@@ -77,7 +78,7 @@ impl ObjectSnapshot {
         resolve: Option<Arc<ResolveSources>>,
         hash: HashKind,
     ) -> Result<Self, SnapshotError> {
-        let view = View::new(cache, &sources, hash, Freshness::Stamp)?;
+        let view = View::new(cache, &sources, hash, Freshness::Proof)?;
         let shared = Shared {
             cache: cache.clone(),
             hash,

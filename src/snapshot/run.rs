@@ -5,7 +5,7 @@
 //! cost what it costs in one, and a new pack cost its own objects, not the repository's.
 
 use super::error::IndexFault;
-use super::layout::{IndexError, Layout};
+use super::layout::{IndexError, Layout, Place};
 use crate::model::{ObjectId, oid};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashSet};
@@ -64,28 +64,82 @@ pub(super) fn next_number() -> u64 {
 }
 
 impl Run {
-    /// Reads an index that is in memory whole. Its ids must be in order, or no lookup would find
-    /// them.
-    pub(super) fn from_index(
+    /// An empty table of ids of so many bytes, for [`add_index`](Self::add_index).
+    pub(super) fn new(id_bytes: usize) -> Self {
+        Self::with_capacity(id_bytes, 0, Vec::new())
+    }
+
+    /// Adds what an index that is in memory whole says. Its ids must be in order, or no lookup
+    /// would find them where they lie. If it is not valid, nothing is added.
+    ///
+    /// After the last, the table is to be [sorted](Self::sort).
+    pub(super) fn add_index(
+        &mut self,
         layout: &Layout,
         bytes: &[u8],
-        packs: Vec<Arc<PackFile>>,
-    ) -> Result<Self, IndexError> {
-        let count = layout.count() as usize;
-        let mut run = Self::with_capacity(layout.id_bytes(), 0, packs);
-        run.ids = layout.all_ids(bytes)?;
-        (run.pack_numbers, run.offsets) = layout.all_places(bytes)?;
-        let packs = run.packs.len();
-        if run.pack_numbers.iter().any(|pack| *pack as usize >= packs) {
-            return Err(IndexFault::PackNames.into());
+        packs: &[Arc<PackFile>],
+    ) -> Result<(), IndexError> {
+        let (before, shift) = (self.len(), self.packs.len());
+        let added = self.add_entries(layout, bytes, packs.len(), shift);
+        if added.is_ok() {
+            self.packs.extend_from_slice(packs);
+        } else {
+            self.ids.truncate(before * self.id_bytes);
+            self.pack_numbers.truncate(before);
+            self.offsets.truncate(before);
         }
-        run.count_fan_out();
-        let in_order = (1..count).all(|index| run.id(index - 1) <= run.id(index));
-        let as_said = (0..=255u8).all(|first| {
-            let bucket = layout.bucket(first);
-            run.bucket(first) == (bucket.start as usize..bucket.end as usize)
-        });
-        if in_order && as_said { Ok(run) } else { Err(IndexFault::Order.into()) }
+        added
+    }
+
+    fn add_entries(
+        &mut self,
+        layout: &Layout,
+        bytes: &[u8],
+        packs: usize,
+        shift: usize,
+    ) -> Result<(), IndexError> {
+        let ids = layout.ids(bytes, 0..layout.count())?;
+        let mut before: &[u8] = &[];
+        for (index, position) in (0..layout.count()).enumerate() {
+            let id = layout.id_in(ids, index);
+            let is_as_said =
+                id.first().is_some_and(|first| layout.bucket(*first).contains(&position));
+            if !is_as_said || before > id {
+                return Err(IndexFault::Order.into());
+            }
+            let Place { pack, offset } = layout.place(bytes, position)?;
+            if pack as usize >= packs {
+                return Err(IndexFault::PackNames.into());
+            }
+            self.push(id, pack.saturating_add(u32::try_from(shift).unwrap_or(u32::MAX)), offset);
+            before = id;
+        }
+        Ok(())
+    }
+
+    /// Puts the entries of all indexes in order.
+    pub(super) fn sort(&mut self) {
+        let is_sorted = (1..self.len()).all(|index| self.id(index - 1) <= self.id(index));
+        if !is_sorted {
+            let key = |index: usize| {
+                let id = self.id(index);
+                (id.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes)), index)
+            };
+            let mut order: Vec<(u64, usize)> = (0..self.len()).map(key).collect();
+            // Copies of one object stay in the order of their packs.
+            order.sort_unstable_by(|(key, index), (other_key, other)| {
+                let ids = || self.id(*index).cmp(self.id(*other)).then(index.cmp(other));
+                key.cmp(other_key).then_with(ids)
+            });
+            let packs = std::mem::take(&mut self.packs);
+            let mut sorted = Self::with_capacity(self.id_bytes, self.len(), packs);
+            for (_, index) in order {
+                let (id, pack, offset) = self.entry(index);
+                sorted.push(id, pack, offset);
+            }
+            *self = sorted;
+        }
+        self.count_fan_out();
     }
 
     /// Objects in it.
@@ -280,7 +334,10 @@ mod tests {
             numbers.iter().map(|number| (id(*number), 12 + u64::from(*number))).collect();
         let bytes = index_v2(HashKind::Sha1, &entries, &checksum(HashKind::Sha1, b""));
         let layout = Layout::read(&bytes[..], bytes.len() as u64, HashKind::Sha1).unwrap();
-        Run::from_index(&layout, &bytes, vec![pack]).unwrap()
+        let mut run = Run::new(20);
+        run.add_index(&layout, &bytes, &[pack]).unwrap();
+        run.sort();
+        run
     }
 
     fn id(number: u16) -> ObjectId {

@@ -362,7 +362,8 @@ fn a_thousand_small_packs_cost_a_lookup_what_one_costs() {
     for number in 1000..1020 {
         let id = put(&store, number);
         let (snapshot, done) = store.count(|| store.snapshot(&cache));
-        assert_eq!((done.listings, done.opens), (1, 1));
+        // The kernel tells what comes after the second listing.
+        assert_eq!((done.listings, done.opens), (u64::from(number == 1000), 1));
         assert!(snapshot.contains(&id).unwrap() && snapshot.contains(&ids[0]).unwrap());
     }
 }

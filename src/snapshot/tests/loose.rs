@@ -2,7 +2,9 @@
 
 use super::freshness::pack;
 use crate::model::HashKind;
-use crate::snapshot::testing::{Done, Store};
+use crate::snapshot::SnapshotCache;
+use crate::snapshot::testing::{Done, Store, settle};
+use std::fs;
 
 #[test]
 fn few_loose_lookups_cost_a_stat_each_and_many_a_listing_each_directory() {
@@ -50,4 +52,54 @@ fn a_store_without_loose_objects_answers_many_lookups_with_one_listing() {
         }
     });
     assert_eq!(done, Done { stats: 16, listings: 1, opens: 0 });
+}
+
+/// Asks for so many missing objects that every fan-out directory is looked at.
+fn ask_for_many(store: &Store, cache: &SnapshotCache) -> Done {
+    let snapshot = store.snapshot(cache);
+    let ask = || (0..6000).all(|number| !snapshot.contains(&pack(number).1).unwrap());
+    let (missing, done) = store.count(ask);
+    assert!(missing);
+    done
+}
+
+#[test]
+fn what_one_push_has_listed_serves_the_next_and_hides_nothing() {
+    let store = Store::git_init(HashKind::Sha1);
+    store.commit("main", 200, false);
+    let objects = store.all_objects();
+    let fan_outs: Vec<_> = (0..256)
+        .map(|first| store.objects().join(format!("{first:02x}")))
+        .filter(|directory| directory.exists())
+        .collect();
+    for directory in &fan_outs {
+        settle(directory);
+    }
+    let cache = store.cache();
+    let bytes = cache.bytes();
+    assert_eq!(ask_for_many(&store, &cache).listings, 1 + fan_outs.len() as u64);
+    let done = ask_for_many(&store, &cache);
+    assert_eq!((done.listings, done.opens), (0, 0));
+    assert!(done.stats <= 16 + 256, "{done:?}");
+    assert!(cache.bytes() >= bytes + 800 * 20, "what is kept is counted");
+
+    // In a directory that was listed, and in one that was not there.
+    let (listed, absent) = (0..5000)
+        .map(|number| pack(10_000 + number).1)
+        .partition::<Vec<_>, _>(|id| store.objects().join(&id.to_string()[..2]).exists());
+    for id in listed.iter().take(1).chain(absent.iter().take(1)) {
+        let path = store.objects().join(&id.to_string()[..2]).join(&id.to_string()[2..]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, b"").unwrap();
+        ask_for_many(&store, &cache);
+        let snapshot = store.snapshot(&cache);
+        assert!((0..100).all(|number| !snapshot.contains(&pack(number).1).unwrap()));
+        assert!(snapshot.contains(id).unwrap(), "{id}");
+        fs::remove_file(&path).unwrap();
+        let snapshot = store.snapshot(&cache);
+        assert!((0..100).all(|number| !snapshot.contains(&pack(number).1).unwrap()));
+        assert!(!snapshot.contains(id).unwrap(), "{id}");
+    }
+    let snapshot = store.snapshot(&cache);
+    assert!(objects.iter().all(|(id, ..)| snapshot.contains(id).unwrap()));
 }

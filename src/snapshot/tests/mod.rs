@@ -1,6 +1,7 @@
 //! What a snapshot promises, asked of repositories that stock git made.
 
 mod damage;
+mod following;
 mod freshness;
 mod indexes;
 mod loose;
