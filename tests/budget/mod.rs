@@ -86,7 +86,9 @@ fn warm_cost(packs: usize) -> Counts {
 #[test]
 fn a_warm_push_costs_the_same_with_one_pack_and_with_a_thousand() {
     let (few, many) = (warm_cost(1), warm_cost(1000));
-    assert_eq!(few, many);
+    // A directory of many names is followed, and not listed again.
+    assert_eq!((few.listings, many.listings), (1, 0));
+    assert_eq!(few, Counts { listings: 1, ..many });
     // The pack, its index and the ref; their two directories. No server keeps a record here, so
     // that the keep file is made and not linked.
     let expected = Counts {
@@ -185,6 +187,40 @@ fn twice_the_objects_cost_no_more_listings_flushes_or_opens() {
         std::fs::create_dir(scratch.path().join(blobs)).unwrap();
     }
     assert_eq!(counts(300), counts(600));
+}
+
+/// So many blobs that every fan-out directory is asked more often than costs a list of it: more
+/// objects, or more loose ones, change nothing.
+#[test]
+fn thousands_of_objects_list_each_directory_once_and_then_none() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (repository, first) = with_packs(scratch.path(), 70);
+    for fan_out in 0..256 {
+        let directory = repository.join(format!("objects/{fan_out:02x}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        for number in 0..20 {
+            std::fs::write(directory.join(format!("{number:038x}")), b"").unwrap();
+        }
+    }
+    let local = Local::new(Disk::new(FlushPolicy::FULL));
+    let mut tip = first;
+    let mut push = |number: usize| {
+        settle();
+        let new = next(number, &tip);
+        let mut entries: Vec<_> =
+            (0..6000).map(|n| entry(&blob(format!("{n} of push {number}\n")))).collect();
+        entries.extend([entry(&new.blob), entry(&new.tree), entry(&new.commit)]);
+        let request = Request::new()
+            .command(&tip.id(), &new.id(), "refs/heads/main")
+            .pack(pack(&entries))
+            .bytes();
+        tip = new;
+        cost(&local, || local.push_ok(&repository, &request)).listings
+    };
+    // `objects`, what is in it, and `objects/pack`.
+    assert_eq!(push(1), 1 + 256 + 1);
+    // The second finds `objects/pack` changed, by the first. From then on the kernel tells.
+    assert_eq!([push(2), push(3), push(4)], [1, 0, 0]);
 }
 
 #[test]
