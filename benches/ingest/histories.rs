@@ -35,6 +35,24 @@ pub(crate) fn make_up_small(repository: &Path) -> Outcome<()> {
     told(git(repository).args(["fast-import", "--quiet"]), stream.as_bytes()).map(drop)
 }
 
+/// Makes a repository with a branch `main` of one commit with one blob that does not compress.
+pub(crate) fn make_up_blob(repository: &Path, bytes: usize) -> Outcome<()> {
+    init_bare(repository)?;
+    let mut head = String::new();
+    commit(&mut head, 0, "", None)?;
+    writeln!(head, "M 100644 inline blob\ndata {bytes}")?;
+    let mut stream = head.into_bytes();
+    let mut state = 1u64;
+    for _ in 0..bytes / 8 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // The upper half of the state is the better one.
+        stream.extend_from_slice(&(state ^ state >> 32).to_le_bytes());
+    }
+    stream.push(b'\n');
+    told(git(repository).args(["fast-import", "--quiet"]), &stream).map(drop)
+}
+
 /// Makes a repository that borrows all objects of `history`, with a branch `main` of so many
 /// commits on top of its HEAD. Each changes one file by a line, as people do.
 pub(crate) fn continue_history(history: &Path, repository: &Path, commits: usize) -> Outcome<()> {

@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Small,
     /// Some 100,000 objects.
     Mid,
+    /// One blob that does not compress, larger than git has in memory.
+    Blob,
     /// All branches and tags of a history.
     Big,
     /// A thousand commits on top of that.
@@ -43,8 +45,11 @@ pub(crate) struct Input {
 /// Commits of the thin push; each has about four objects.
 const THIN_COMMITS: usize = 1000;
 
+/// More than `core.bigFileThreshold`.
+const BLOB_BYTES: usize = 600 << 20;
+
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Small, Self::Mid, Self::Big, Self::Thin];
+    const ALL: [Self; 5] = [Self::Small, Self::Mid, Self::Blob, Self::Big, Self::Thin];
 
     pub(crate) fn parse(name: &str) -> Outcome<Self> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
@@ -55,6 +60,7 @@ impl Kind {
         match self {
             Self::Small => "small",
             Self::Mid => "mid",
+            Self::Blob => "blob",
             Self::Big => "big",
             Self::Thin => "thin",
         }
@@ -110,6 +116,10 @@ impl Input {
         let (from, refs, known) = match (kind, history) {
             (Kind::Small, _) => {
                 histories::make_up_small(&source)?;
+                (&*source, one(&source, "main")?, String::new())
+            }
+            (Kind::Blob, _) => {
+                histories::make_up_blob(&source, BLOB_BYTES)?;
                 (&*source, one(&source, "main")?, String::new())
             }
             (Kind::Mid, None) => {

@@ -6,6 +6,7 @@
 //! pushed. Nothing is deflated, sent or negotiated here: the request lies in a file.
 
 mod arguments;
+mod at_once;
 mod histories;
 mod inputs;
 mod peers;
@@ -54,7 +55,10 @@ fn run() -> Outcome<()> {
     machine::print_facts(scratch.path(), &arguments.common.gits_to_tell());
     println!("- gix-pack 0.77, both with as many threads as there are processors");
     let group = Group::new(&format!("ingest-{}", std::process::id()))?;
-    for input in &inputs {
+    for input in inputs.iter().filter(|_| !arguments.at_once.is_empty()) {
+        at_once::measure(input, &arguments.at_once, scratch.path())?;
+    }
+    for input in inputs.iter().filter(|_| arguments.at_once.is_empty()) {
         compare(input, &group, scratch.path(), &arguments)?;
     }
     Ok(())

@@ -10,6 +10,7 @@ Usage: cargo bench --bench snapshot -- [OPTIONS]
                        alternate of an empty repository
   --loose N,N,...      loose objects beside the fewest and the most packs [default: 50000]
   --pushes N           pushes of a turn [default: 5]
+  --in-a-row N         instead of all that: so many pushes in a row to an empty repository
 ";
 
 /// What the command line says.
@@ -18,13 +19,15 @@ pub(crate) struct Arguments {
     pub(crate) packs: Vec<usize>,
     pub(crate) loose: Vec<usize>,
     pub(crate) pushes: usize,
+    pub(crate) in_a_row: usize,
     pub(crate) common: Common,
 }
 
 impl Arguments {
     /// Reads the command line; `None` if it asks for help.
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Option<Self>> {
-        let (mut packs, mut loose, mut pushes) = (vec![1, 100, 1000, 5000], vec![50_000], 5);
+        let (mut packs, mut loose) = (vec![1, 100, 1000, 5000], vec![50_000]);
+        let (mut pushes, mut in_a_row) = (5, 0);
         let take = |word: &str, value: &str| {
             let numbers = || value.split(',').filter(|text| !text.is_empty()).map(str::parse);
             match word {
@@ -35,11 +38,12 @@ impl Arguments {
                 }
                 "--loose" => loose = numbers().collect::<Result<_, _>>()?,
                 "--pushes" => pushes = value.parse::<usize>()?.max(1),
+                "--in-a-row" => in_a_row = value.parse()?,
                 _ => return Ok(false),
             }
             Ok(true)
         };
         let common = Common::read(words, |_| false, take)?;
-        Ok(common.map(|common| Self { packs, loose, pushes, common }))
+        Ok(common.map(|common| Self { packs, loose, pushes, in_a_row, common }))
     }
 }

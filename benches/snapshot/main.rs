@@ -6,6 +6,7 @@
 //! every repository, and pushes the same commits to it, one on top of the other.
 
 mod arguments;
+mod in_a_row;
 mod repositories;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "each benchmark uses a part of it")]
@@ -37,13 +38,6 @@ fn run() -> Outcome<()> {
     let root = scratch.path().join("repositories");
     std::fs::create_dir_all(&root)?;
     machine::print_facts(scratch.path(), &arguments.common.gits_to_tell());
-    let cells = Cell::all(&arguments);
-    // One push before the rounds, the rounds, and those whose system calls are counted.
-    let pushes = 1 + arguments.common.rounds * arguments.pushes + COUNTED_PUSHES;
-    let commits = Commits::make(&cells, pushes, scratch.path())?;
-    for cell in &cells {
-        cell.make(&commits, scratch.path(), &arguments.common.configuration)?;
-    }
     let group = Group::new(&format!("snapshot-{}", std::process::id()))?;
     let warm = Served::start(&root, &[])?;
     let keeping = Served::start(&root, &["--unpack-limit=1"])?;
@@ -57,6 +51,16 @@ fn run() -> Outcome<()> {
     ];
     for program in &arguments.common.gits {
         receivers.push((Common::git_name(program)?, cold(program)));
+    }
+    if arguments.in_a_row > 0 {
+        return in_a_row::measure(&receivers, arguments.in_a_row, &root, scratch.path());
+    }
+    let cells = Cell::all(&arguments);
+    // One push before the rounds, the rounds, and those whose system calls are counted.
+    let pushes = 1 + arguments.common.rounds * arguments.pushes + COUNTED_PUSHES;
+    let commits = Commits::make(&cells, pushes, scratch.path())?;
+    for cell in &cells {
+        cell.make(&commits, scratch.path(), &arguments.common.configuration)?;
     }
     let mut tracks = Vec::new();
     for cell in &cells {

@@ -62,7 +62,8 @@ impl Served {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_nodelay(true)?;
         let rest = format!("Host: 127.0.0.1:{}\r\nConnection: close\r\n\r\n", self.port);
-        stream.write_all(&[head, rest.as_bytes(), body].concat())?;
+        stream.write_all(&[head, rest.as_bytes()].concat())?;
+        stream.write_all(body)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         if answer.starts_with(b"HTTP/1.1 200 ") {
