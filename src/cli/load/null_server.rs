@@ -16,7 +16,7 @@ pub(super) struct NullServerArguments {
     /// Threads that serve
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
-    /// Acknowledge every Nth push and forget it
+    /// Forget every Nth of the pushes that are acknowledged
     #[arg(long, value_name = "N")]
     lose_every: Option<u64>,
     /// Acknowledge at once and show refs only so many milliseconds later

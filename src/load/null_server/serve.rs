@@ -161,7 +161,8 @@ impl Site {
             Err(error) => return Ok(plain(StatusCode::BAD_REQUEST, &format!("{error}\n"))),
         };
         let fate = self.fates.next(&self.faults);
-        self.store.apply(repository, &mut push.commands, fate, &self.faults);
+        let acknowledge = || self.fates.acknowledge(&self.faults);
+        self.store.apply(repository, &mut push.commands, fate, &self.faults, acknowledge);
         if fate == Fate::HungUp {
             return Err(HungUp);
         }

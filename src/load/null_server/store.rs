@@ -50,7 +50,17 @@ impl Store {
     }
 
     /// Gives each command its status, and refs their values, as the fate of the push will have it.
-    pub(super) fn apply(&self, path: &str, commands: &mut [Command], fate: Fate, faults: &Faults) {
+    ///
+    /// `acknowledge` is asked for the fate of a push of which something is taken.
+    pub(super) fn apply(
+        &self,
+        path: &str,
+        commands: &mut [Command],
+        fate: Fate,
+        faults: &Faults,
+        acknowledge: impl Fn() -> Fate,
+    ) {
+        let mut taken = (fate != Fate::Carried).then_some(fate);
         let due = faults.late.map(|late| Instant::now() + late);
         self.with(path, |repository| {
             repository.show_what_is_due();
@@ -63,7 +73,7 @@ impl Store {
                     command.reject(RejectReason::FailedToUpdateRef);
                 } else {
                     command.finish();
-                    if fate != Fate::Lost {
+                    if *taken.get_or_insert_with(&acknowledge) != Fate::Lost {
                         repository.take(command, due);
                     }
                 }
@@ -116,7 +126,7 @@ mod tests {
     fn pushed(store: &Store, old: u8, new: u8, fate: Fate, faults: &Faults) -> bool {
         let (old, new) = (ObjectId::from([old; 20]), ObjectId::from([new; 20]));
         let mut commands = [Command::new(old, new, "refs/heads/a")];
-        store.apply("/r", &mut commands, fate, faults);
+        store.apply("/r", &mut commands, fate, faults, || Fate::Carried);
         commands[0].status == crate::model::CommandStatus::Done
     }
 
