@@ -69,10 +69,16 @@ impl<S: Sink<T>, T: Weighed> InOrder<S, T> {
         self.put_down(&mut state)
     }
 
-    /// Says that a turn will not come: whoever waits gets [`IngestError::Cancelled`].
-    pub(super) fn give_up(&self) {
-        self.lock().has_failed = true;
-        self.changed.notify_all();
+    /// Does work that hands items over or opens the sink. If that fails, be it by a panic, a turn
+    /// will not come: whoever waits gets [`IngestError::Cancelled`].
+    pub(super) fn attend<R>(
+        &self,
+        work: impl FnOnce() -> Result<R, IngestError>,
+    ) -> Result<R, IngestError> {
+        let mut attendance = Attendance { order: self, is_over: false };
+        let result = work()?;
+        attendance.is_over = true;
+        Ok(result)
     }
 
     /// The sink, if it has been opened.
@@ -99,9 +105,31 @@ impl<S: Sink<T>, T: Weighed> InOrder<S, T> {
         }
         Ok(())
     }
+}
+
+impl<S, T> InOrder<S, T> {
+    fn give_up(&self) {
+        self.lock().has_failed = true;
+        self.changed.notify_all();
+    }
 
     fn lock(&self) -> MutexGuard<'_, State<S, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody at work. A panic, too, must not leave others waiting: it is passed on only when all of
+/// them have ended.
+struct Attendance<'a, S, T> {
+    order: &'a InOrder<S, T>,
+    is_over: bool,
+}
+
+impl<S, T> Drop for Attendance<'_, S, T> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.order.give_up();
+        }
     }
 }
 
@@ -115,9 +143,10 @@ impl<S, T> fmt::Debug for InOrder<S, T> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread;
+    use std::thread::{self, ScopedJoinHandle};
 
     /// A turn, and the bytes it claims to have.
+    #[derive(Debug)]
     struct Item(usize, usize);
 
     impl Weighed for Item {
@@ -157,7 +186,6 @@ mod tests {
                     return Ok(());
                 }
                 if gives_up_at == Some(turn) {
-                    order.give_up();
                     return Err(IngestError::Reread);
                 }
                 if turn.is_multiple_of(7) {
@@ -167,6 +195,7 @@ mod tests {
                 order.hand_over(turn, Item(turn, turn * 13 % 120))?;
             }
         };
+        let work = || order.attend(work);
         let results = thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
             let mut results = vec![order.open(List { turns: Vec::new(), fails_at })];
@@ -191,6 +220,46 @@ mod tests {
             assert_eq!(told.count(), 1);
             let turns = list.unwrap().turns;
             assert!(turns.len() <= 50 && turns.is_sorted());
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_the_turn_of_a_thread_that_has_panicked() {
+        for in_sink in [false, true] {
+            let order = InOrder::new(100);
+            thread::scope(|scope| {
+                // They wait for room, which only the first turn makes.
+                let waiting: Vec<_> = (1..4)
+                    .map(|turn| {
+                        let order = &order;
+                        scope.spawn(move || order.attend(|| order.hand_over(turn, Item(turn, 80))))
+                    })
+                    .collect();
+                while order.lock().bytes == 0 {
+                    thread::yield_now();
+                }
+                let panics = scope.spawn(|| {
+                    order.attend(|| {
+                        order.open(Panicking)?;
+                        assert!(in_sink, "before its turn is handed over");
+                        order.hand_over(0, Item(0, 1))
+                    })
+                });
+                assert!(panics.join().is_err());
+                let ended: Vec<_> = waiting.into_iter().map(ScopedJoinHandle::join).collect();
+                let told =
+                    ended.iter().filter(|result| matches!(result, Ok(Err(IngestError::Cancelled))));
+                assert_eq!(told.count(), 2, "{ended:?}");
+            });
+        }
+    }
+
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl Sink<Item> for Panicking {
+        fn put(&mut self, item: Item) -> Result<(), IngestError> {
+            panic!("{item:?}");
         }
     }
 }

@@ -52,15 +52,15 @@ pub(super) fn complete(
             appended.hand_over(turn, maker.make(id)?)?;
         }
     };
-    // Nobody waits for the turn of a thread that has failed.
-    let work = || make_all().inspect_err(|_| appended.give_up());
+    let work = || appended.attend(make_all);
     let threads = plan.threads.min(missing.len() / BASES_PER_THREAD_MIN);
     let results = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         // The others make the first bases meanwhile.
-        let begun = read_back(file, header, end, body_end)
-            .and_then(|checksum| appended.open(Tail::new(file, table, body_end, checksum, context)))
-            .inspect_err(|_| appended.give_up());
+        let begun = appended.attend(|| {
+            let checksum = read_back(file, header, end, body_end)?;
+            appended.open(Tail::new(file, table, body_end, checksum, context))
+        });
         let mut results = vec![begun.and_then(|()| work())];
         for other in others {
             match other.join() {
