@@ -58,7 +58,7 @@ pub(super) fn complete(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         // The others make the first bases meanwhile.
         let begun = appended.attend(|| {
-            let checksum = read_back(file, header, end, body_end)?;
+            let checksum = read_back(file, header, end, body_end, context)?;
             appended.open(Tail::new(file, table, body_end, checksum, context))
         });
         let mut results = vec![begun.and_then(|()| work())];
@@ -109,11 +109,7 @@ impl Sink<Made> for Tail<'_, '_> {
             Some(stream) => self.bytes(&stream)?,
             None => self.deflate(&id, info)?,
         }
-        let value = self.context.options.limits.pack_bytes_max;
-        if self.place() > value {
-            let limit = Limit { name: "pack_bytes_max", value, unit: "bytes" };
-            return Err(IngestError::PackTooLarge { limit });
-        }
+        self.check_length()?;
         let crc32 = std::mem::take(&mut self.crc32).finalize();
         let place = self.table.push(offset, crc32)?;
         self.table.set_object(place, info.kind, &id);
@@ -138,6 +134,16 @@ impl<'a, 'd> Tail<'a, 'd> {
         self.offset + self.buffer.len() as u64
     }
 
+    /// An error if the pack may not have so many bytes.
+    fn check_length(&self) -> Result<(), IngestError> {
+        let value = self.context.options.limits.pack_bytes_max;
+        if self.place() > value {
+            let limit = Limit { name: "pack_bytes_max", value, unit: "bytes" };
+            return Err(IngestError::PackTooLarge { limit });
+        }
+        Ok(())
+    }
+
     fn header(&mut self, info: ExistingObject) -> Result<(), IngestError> {
         let mut bytes = Vec::with_capacity(EntryHeader::BYTES_MAX);
         let kind = EntryKind::Whole(info.kind);
@@ -154,6 +160,7 @@ impl<'a, 'd> Tail<'a, 'd> {
         let context = self.context;
         let level = Compression::new(context.destination.compression.min(9));
         let mut hasher = ObjectHasher::new(context.options.hash, info.kind, info.size);
+        let disk = |error| IngestError::disk(WRITING, error);
         let mut written = Ok(());
         let (existing, has_begun) = (context.existing(), &mut false);
         let mut encoder = ZlibEncoder::new(self, level);
@@ -165,15 +172,19 @@ impl<'a, 'd> Tail<'a, 'd> {
                 Piece::Bytes(bytes) => {
                     *has_begun = true;
                     hasher.update(bytes);
-                    written = encoder.write_all(bytes);
+                    written = bytes.chunks(BUFFER_BYTES).try_for_each(|piece| {
+                        context.check_on()?;
+                        encoder.write_all(piece).map_err(disk)?;
+                        // All of it could be more than the disk has.
+                        encoder.get_ref().check_length()
+                    });
                 }
             }
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let failed = |source| IngestError::Existing { id: *id, source };
         let streamed = streamed.map_err(failed)?;
-        let written = written.and_then(|()| encoder.finish().map(drop));
-        written.map_err(|error| IngestError::disk(WRITING, error))?;
+        written.and_then(|()| encoder.finish().map(drop).map_err(disk))?;
         if streamed != Some(info) {
             return Err(failed("it has changed since the push began".into()));
         }
@@ -224,12 +235,14 @@ fn read_back(
     header: [u8; PackHeader::BYTES],
     received: &PackEnd,
     body_end: u64,
+    context: Context<'_>,
 ) -> Result<Checksum, IngestError> {
     let hash = received.checksum.kind();
     let (mut as_received, mut as_stored) = (Checksum::new(hash), Checksum::new(hash));
     let mut buffer = vec![0u8; BUFFER_BYTES];
     let mut at = 0;
     while at < body_end {
+        context.check_on()?;
         let len = usize::try_from(body_end - at).unwrap_or(usize::MAX).min(BUFFER_BYTES);
         let piece = buffer.get_mut(..len).unwrap_or_default();
         let read = file.read_exact_at(piece, at);

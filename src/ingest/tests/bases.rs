@@ -3,7 +3,7 @@
 use super::history::pack;
 use crate::ingest::testing::*;
 use crate::ingest::*;
-use crate::model::{HashKind, ObjectId, ObjectKind};
+use crate::model::{CancelToken, HashKind, ObjectId, ObjectKind};
 use crate::pack::writer::{PackBuilder, encode_delta};
 use crate::repo::{Disk, FlushPolicy};
 use std::io;
@@ -140,6 +140,33 @@ fn the_completed_pack_keeps_to_the_limit_of_packs() {
     options.limits.pack_bytes_max -= 1;
     let error = take(&thin_pack(), &store, &options).unwrap_err();
     assert_eq!(error.limit().unwrap().name, "pack_bytes_max");
+}
+
+#[test]
+fn a_large_base_is_not_appended_past_the_limit_of_packs() {
+    const MIB: u64 = 1 << 20;
+    // Nothing that zlib finds anything in.
+    let mut state = 1u64;
+    let base: Vec<u8> = (0..8 * MIB)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[1]
+        })
+        .collect();
+    let mut builder = PackBuilder::new(HashKind::Sha1, 6);
+    builder.ref_delta(blob_id(&base), &encode_delta(&base, &base[..1000]).unwrap());
+    let (bytes, store) = (builder.finish(), Store::with([(BLOB, base)]));
+    let mut options = keeping(HashKind::Sha1);
+    (options.limits.big_file_bytes, options.limits.pack_bytes_max) = (MIB, 2 * MIB);
+    let (destination, _root) = destination();
+    let destination = Destination { held_bytes_max: 0, ..destination };
+    let (cancel, share) = (CancelToken::new(), share(&options.limits));
+    let result = ingest(&mut &bytes[..], &store, &destination, &options, &cancel, share);
+    assert_eq!(result.unwrap_err().limit().unwrap().name, "pack_bytes_max");
+    let directory = destination.directory.path().unwrap();
+    let files = files_below(directory).into_iter().map(|file| directory.join(file));
+    let written: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+    assert!(written > 0 && written < 3 * MIB, "{written}");
 }
 
 /// Packs with `content` as a whole object and as a delta, in the forms they are compared in.
