@@ -130,6 +130,10 @@ impl Collector {
         kind: ObjectKind,
         content: &[u8],
     ) -> Result<(), IngestError> {
+        if self.inspector.is_some() && kind == ObjectKind::Commit {
+            // fsck notes the parents that it meets, and is told of no more than may be.
+            self.check_parents(id, content)?;
+        }
         match &mut self.inspector {
             None => Ok(()),
             Some(inspector) => inspector.inspect(id, kind, content),

@@ -7,6 +7,7 @@
 use super::content::Content;
 use super::context::Context;
 use super::error::IngestError;
+use super::existing::ExistingObject;
 use super::inspection::Inspector;
 use super::receive::Received;
 use super::refusal::Fault;
@@ -14,7 +15,7 @@ use super::worker::Worker;
 use crate::fsck::{Finding, Severity, SpecialContent, SpecialRoles};
 use crate::links::{Link, NewObjects};
 use crate::model::{ObjectId, ObjectKind};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Looks at what could not be looked at before; an error if something is refused. `worker` makes
 /// objects of the pack.
@@ -25,28 +26,36 @@ pub(super) fn inspect_rest(
     worker: &mut Worker<'_>,
 ) -> Result<(), IngestError> {
     check_links(inspector, received.arrived.collector.objects(), context)?;
+    let special = (inspector.special().len() as u64).saturating_mul(DUE_BYTES);
+    context.memory.add_tables(special)?;
     let mut due = inspector.special().all_due();
-    // As git does: of both kinds of files those first that have modules.
-    due.sort_by_key(|(id, roles)| (!roles.gitmodules, *id));
     let mut places: HashMap<ObjectId, u32> = HashMap::new();
     if !due.is_empty() {
         let table = &received.arrived.table;
-        let wanted: HashSet<_> = due.iter().map(|(id, _)| *id).collect();
-        let all = 0..u32::try_from(table.len()).unwrap_or(u32::MAX);
-        let all = all.map(|place| (table.id(place).to_owned(), place));
-        places.extend(all.filter(|(id, _)| wanted.contains(id)));
+        for place in 0..u32::try_from(table.len()).unwrap_or(u32::MAX) {
+            let id = table.id(place).to_owned();
+            if due.binary_search_by_key(&id, |(id, _)| *id).is_ok() {
+                places.insert(id, place);
+            }
+        }
     }
+    // As git does: of both kinds of files those first that have modules.
+    due.sort_by_key(|(id, roles)| (!roles.gitmodules, *id));
     let mut refused = None;
     for (id, roles) in due {
         context.check_on()?;
         let special = Special { id, roles, inspector, context, refused: &mut refused };
         match places.get(&id) {
             Some(&place) => special.check_received(place, received, worker)?,
-            None => special.check_existing(worker)?,
+            None => special.check_existing(received, worker)?,
         }
     }
+    context.memory.drop_tables(special);
     refused.map_or(Ok(()), Err)
 }
+
+/// Memory for an object with a special name, beyond its note: in a list, and with its place.
+const DUE_BYTES: u64 = 150;
 
 /// Looks whether every object that is named is there, and is of the kind that it is named as.
 fn check_links(
@@ -68,7 +77,7 @@ fn check_links(
     }
     for link in objects.boundary().filter(|link| !inspector.is_cut_off(&link.id)) {
         context.check_on()?;
-        match existing_kind(&link.id, context)? {
+        match existing(&link.id, context)?.map(|found| found.kind) {
             Some(found) if found == link.kind => {}
             Some(found) => note(link.id, other_kind(link, found)),
             None => note(link.id, Fault::Missing { id: link.id, kind: link.kind }),
@@ -77,14 +86,13 @@ fn check_links(
     first.map_or(Ok(()), |(_, fault)| Err(inspector.refuse(fault)))
 }
 
-/// The kind of an object of the repository. Every repository has the empty tree.
-fn existing_kind(id: &ObjectId, context: Context<'_>) -> Result<Option<ObjectKind>, IngestError> {
+/// What an object of the repository is. Every repository has the empty tree.
+fn existing(id: &ObjectId, context: Context<'_>) -> Result<Option<ExistingObject>, IngestError> {
     if id.is_empty_tree() {
-        return Ok(Some(ObjectKind::Tree));
+        return Ok(Some(ExistingObject { kind: ObjectKind::Tree, size: 0 }));
     }
     let found = context.existing.find(id, true);
-    let found = found.map_err(|source| IngestError::Existing { id: *id, source })?;
-    Ok(found.map(|found| found.kind))
+    found.map_err(|source| IngestError::Existing { id: *id, source })
 }
 
 /// An object under a special name.
@@ -134,16 +142,29 @@ impl Special<'_> {
         self.check_content(&made)
     }
 
-    fn check_existing(self, worker: &Worker<'_>) -> Result<(), IngestError> {
-        match existing_kind(&self.id, self.context)? {
-            None => self.check(SpecialContent::Missing),
-            Some(ObjectKind::Blob) => {
-                let (_, made) = worker.existing(&self.id)?;
-                return self.check_content(&made);
+    fn check_existing(
+        self,
+        received: &Received<'_>,
+        worker: &mut Worker<'_>,
+    ) -> Result<(), IngestError> {
+        let content = match existing(&self.id, self.context)? {
+            None => SpecialContent::Missing,
+            Some(ExistingObject { kind: ObjectKind::Blob, size }) => {
+                if received.arrived.plan.fits(size) || !self.is_too_large(size) {
+                    let (_, made) = worker.existing(&self.id)?;
+                    return self.check_content(&made);
+                }
+                // To be told so it need not be read.
+                SpecialContent::TooLarge
             }
-            Some(_) => self.check(SpecialContent::OtherKind),
-        }
+            Some(_) => SpecialContent::OtherKind,
+        };
+        self.check(content);
         Ok(())
+    }
+
+    fn is_too_large(&self, size: u64) -> bool {
+        size > self.context.options.limits.metadata_bytes_max
     }
 
     fn check_content(self, made: &Content) -> Result<(), IngestError> {
@@ -152,7 +173,7 @@ impl Special<'_> {
             self.check(SpecialContent::Blob(bytes));
             return Ok(());
         }
-        if size > context.options.limits.metadata_bytes_max {
+        if self.is_too_large(size) {
             self.check(SpecialContent::TooLarge);
             return Ok(());
         }

@@ -359,12 +359,16 @@ impl<'a> Worker<'a> {
     }
 
     /// The content of an existing object, which must be that of its id.
-    pub(super) fn existing(&self, id: &ObjectId) -> Result<(ObjectKind, Content), IngestError> {
+    ///
+    /// It counts as if it had been made again: a push of a few bytes could ask for many large ones.
+    pub(super) fn existing(&mut self, id: &ObjectId) -> Result<(ObjectKind, Content), IngestError> {
         let Shared { context, plan, table, .. } = self.shared;
         let failed = |source| IngestError::Existing { id: *id, source };
         let gone = || failed("it has gone since the push began".into());
         let damaged = || failed("its content is not that of its id".into());
         let info = context.existing.find(id, true).map_err(failed)?.ok_or_else(gone)?;
+        self.remade_bytes = self.remade_bytes.saturating_add(info.size);
+        self.shared.check_expansion(self.remade_bytes)?;
         if plan.fits(info.size) {
             let read = context.existing().read(id)?.map_err(failed)?;
             let (kind, content) = read.ok_or_else(gone)?;
@@ -384,7 +388,7 @@ impl<'a> Worker<'a> {
                 (Piece::Start, _) => begin().map(|fresh| made = Ok(fresh)),
                 (Piece::Bytes(bytes), Ok((hasher, writer))) => {
                     hasher.update(bytes);
-                    writer.write(bytes)
+                    self.shared.check_on().and_then(|()| writer.write(bytes))
                 }
                 (Piece::Bytes(_), Err(_)) => return ControlFlow::Break(()),
             };

@@ -310,6 +310,53 @@ fn modules_beyond_the_bound_of_memory_are_too_large() {
 }
 
 #[test]
+fn special_files_that_are_here_already_are_not_read_without_end() {
+    let content = |length| [EVIL, &vec![b'\n'; length - EVIL.len()]].concat();
+    let blobs = [299_998, 299_999, 300_000].map(|length| (ObjectKind::Blob, content(length)));
+    let store = Store::with(blobs.clone());
+    let mut pack = PackBuilder::new(HASH, 1);
+    for (kind, content) in &blobs {
+        let tree = entry("100644", ".gitmodules", &id_of(HASH, *kind, content));
+        pack.whole(ObjectKind::Tree, &tree);
+    }
+    let pack = pack.finish();
+    for (metadata_bytes_max, expansion_free_bytes, limit) in [
+        (1 << 20, 900_000, None),
+        (1 << 20, 800_000, Some("expansion_ratio_max")),
+        // Those that are too large are not read at all.
+        (200_000, 100_000, None),
+    ] {
+        let limits = Limits {
+            metadata_bytes_max,
+            expansion_free_bytes,
+            expansion_ratio_max: 1,
+            base_cache_bytes_max: 0,
+            ..Limits::default()
+        };
+        let options = IngestOptions { limits, ..keeping(HASH) };
+        let error = inspect(&pack, &store, &options, &[]).1.unwrap_err();
+        assert_eq!(error.limit().map(|limit| limit.name), limit, "{error}");
+    }
+}
+
+#[test]
+fn fsck_notes_no_more_parents_than_a_commit_may_have() {
+    let [gone, empty] = [ObjectId::from_bytes_or_panic(&[1; 20]), ObjectId::empty_tree(HASH)];
+    for (parents, is_too_many) in [(9, false), (10, true)] {
+        let mut content = commit(&empty, &vec![gone; parents]);
+        // fsck would refuse it, too.
+        content.truncate(content.len() - 30);
+        let mut pack = PackBuilder::new(HASH, 1);
+        pack.whole(ObjectKind::Commit, &content);
+        let limits = Limits { commit_parents_max: 9, ..Limits::default() };
+        let options = IngestOptions { limits, ..keeping(HASH) };
+        let error = inspect(&pack.finish(), &Store::default(), &options, &[gone]).1.unwrap_err();
+        let told = error.limit().map(|limit| limit.name);
+        assert_eq!(told, is_too_many.then_some("commit_parents_max"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_named_must_be_there_and_be_what_it_is_named_as() {
     let blob = id_of(HASH, ObjectKind::Blob, b"x");
     let tree = entry("100644", "f", &blob);
