@@ -168,6 +168,15 @@ pub enum IngestError {
         limit: Limit,
     },
 
+    /// Others wait for the memory of this push, whose bytes hardly come.
+    #[error(
+        "other pushes wait for memory that this one takes of the {limit}, and its pack comes too \
+         slowly: push again later, or the history in parts"
+    )]
+    TooSlow {
+        /// `push_memory_bytes_max`.
+        limit: Limit,
+    },
     /// Other pushes have had all memory for too long.
     #[error("other pushes have taken all of the {limit} for too long: push again later")]
     NoMemory {
@@ -243,6 +252,7 @@ impl IngestError {
             | Self::TooManyTreeEntries { .. }
             | Self::ExpandsTooFar { .. }
             | Self::NoMemory { .. }
+            | Self::TooSlow { .. }
             | Self::InflatedTooLarge { .. }
             | Self::DeltaTooDeep { .. }
             | Self::TooManyNames { .. } => Blame::Limit,
@@ -264,6 +274,7 @@ impl IngestError {
             | Self::TooManyTreeEntries { limit, .. }
             | Self::ExpandsTooFar { limit, .. }
             | Self::NoMemory { limit }
+            | Self::TooSlow { limit }
             | Self::InflatedTooLarge { limit }
             | Self::DeltaTooDeep { limit }
             | Self::TooManyNames { limit } => Some(*limit),

@@ -123,6 +123,11 @@ impl PushMemory {
         Ok(())
     }
 
+    /// Whether others wait for what this push takes beyond the limit.
+    pub(super) fn keeps_others_waiting(&self) -> bool {
+        self.state().share.keeps_others_waiting()
+    }
+
     /// Gives tables back.
     pub(super) fn drop_tables(&self, bytes: u64) {
         let mut state = self.state();
@@ -206,6 +211,8 @@ mod tests {
             let waits = scope.spawn(|| two.add_tables(20 * MIB));
             std::thread::sleep(Duration::from_millis(50));
             assert!(!waits.is_finished());
+            // There is a moment between two looks.
+            assert!((0..100).any(|_| one.keeps_others_waiting()));
             drop(one.into_share(0));
             waits.join().unwrap().unwrap();
         });

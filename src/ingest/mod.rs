@@ -24,7 +24,7 @@
 //! | `run` | the order of the parts |
 //! | `options`, `outcome`, `error` | what goes in and what comes out |
 //! | `existing`, `existing_reader`, `from_snapshot` | what is asked of the objects that are there already |
-//! | `receive`, `visitor`, `spool`, `kept_deltas` | pass one |
+//! | `receive`, `pace`, `visitor`, `spool`, `kept_deltas` | pass one |
 //! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
 //! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
@@ -55,6 +55,7 @@ mod memory_plan;
 mod object_hash;
 mod options;
 mod outcome;
+mod pace;
 mod pack_body;
 mod receive;
 mod refusal;

@@ -3,12 +3,14 @@
 use super::context::Context;
 use super::error::IngestError;
 use super::options::Surplus;
+use super::pace::Pace;
 use super::spool::Spool;
 use super::visitor::{Arrivals, Arrived};
 use crate::model::{Limit, Limits};
 use crate::pack::inflate::Sirocco;
 use crate::pack::parser::{PackEnd, PackParser};
 use std::io::{self, Read};
+use std::time::Instant;
 
 /// A pack whose bytes have all come.
 #[derive(Debug)]
@@ -55,12 +57,18 @@ pub(super) fn receive<'d>(
         let (name, value) = ("receive.maxInputSize", options.input_bytes_max);
         parser = parser.with_pack_limit(Limit { name, value, unit: "bytes" });
     }
-    let mut arrivals = Arrivals::new(context);
+    let (mut arrivals, mut pace) = (Arrivals::new(context), Pace::default());
     loop {
         context.check_on()?;
-        let len = read(input, spool.room()?)?;
+        let (room, began) = (spool.room()?, Instant::now());
+        let len = read(input, room)?;
         if len == 0 {
             break;
+        }
+        let is_waited_for = context.memory.keeps_others_waiting();
+        if is_waited_for && !pace.keeps_up(len, began.elapsed()) {
+            let limit = options.limits.push_memory_bytes();
+            return Err(IngestError::TooSlow { limit });
         }
         let fed = parser.feed(spool.arrived(len), &mut arrivals)?;
         spool.advance(fed.consumed);

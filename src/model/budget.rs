@@ -22,6 +22,8 @@ struct State {
     left: u64,
     /// Whether a share goes past what there is.
     is_overdrawn: bool,
+    /// Shares that wait for the one that does.
+    waiting: usize,
 }
 
 /// What one push has of a budget; it goes back when this is dropped.
@@ -36,7 +38,7 @@ pub struct Share<B: Deref<Target = ByteBudget>> {
 impl ByteBudget {
     /// A budget of the limit's value.
     pub fn new(limit: Limit) -> Self {
-        let state = Mutex::new(State { left: limit.value, is_overdrawn: false });
+        let state = Mutex::new(State { left: limit.value, is_overdrawn: false, waiting: 0 });
         Self { limit, state, returned: Condvar::new() }
     }
 
@@ -118,11 +120,13 @@ impl<B: Deref<Target = ByteBudget>> Share<B> {
         let wanted = bytes.saturating_sub(self.bytes);
         let ByteBudget { limit, returned, .. } = &*self.budget;
         let overdraws = self.overdraft > 0;
-        let state = self.budget.state();
+        let mut state = self.budget.state();
+        state.waiting += 1;
         let result = returned.wait_timeout_while(state, patience, |state| {
             state.left < wanted && state.is_overdrawn && !overdraws
         });
         let mut state = result.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
         let missing = wanted.saturating_sub(state.left);
         if missing > 0 {
             if state.is_overdrawn && !overdraws {
@@ -134,6 +138,12 @@ impl<B: Deref<Target = ByteBudget>> Share<B> {
         self.overdraft = self.overdraft.saturating_add(missing);
         self.bytes = self.bytes.saturating_add(wanted);
         Ok(())
+    }
+
+    /// Whether it goes past what there is and another share waits for that in
+    /// [`grow_or_overdraw`](Self::grow_or_overdraw).
+    pub fn keeps_others_waiting(&self) -> bool {
+        self.overdraft > 0 && self.budget.state().waiting > 0
     }
 
     /// Returns all but `bytes`.

@@ -126,7 +126,8 @@ limits! {
     /// Bytes of memory that all pushes of the server take together for the bases, the deltas and
     /// the tables of their objects. What a push can do without it takes only while there is
     /// enough; it goes on with large objects on disk. For its tables it waits until others have
-    /// ended. One at a time goes past the limit with them, so that no push is too large for it.
+    /// ended. One at a time goes past the limit with them, so that no push is too large for it;
+    /// while others wait for that one, its pack has to come at a MiB in half a minute or faster.
     /// Each has four MiB for contents and one for tables beside it.
     push_memory_bytes_max: 256 * MIB, "bytes",
         "other pushes have taken all of the limit 'push_memory_bytes_max' of N bytes for too \
