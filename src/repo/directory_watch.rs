@@ -70,6 +70,8 @@ struct State {
     queue: Queue,
     by_descriptor: HashMap<i32, Vec<Listener>>,
     numbers: u64,
+    /// Changes that listeners keep, those included that were asked for since the last count.
+    kept: usize,
     has_complained: bool,
 }
 
@@ -102,6 +104,9 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
 /// LIMIT: changes that are kept for one who does not ask.
 const CHANGES_MAX: usize = 1024;
 
+/// LIMIT: changes that are kept in all, some ten megabytes of names.
+const CHANGES_OF_ALL_MAX: usize = 64 << 10;
+
 /// Bytes of events that are read at once: some two hundred, of names as packs have them.
 const EVENT_BYTES: usize = 16 << 10;
 
@@ -120,8 +125,15 @@ impl DirectoryWatches {
         if self.watches_max == 0 {
             return None;
         }
+        // Not under the lock: a file system that does not answer must not stop all others.
+        let opened = open_local(directory);
         let mut state = lock(&self.state);
-        match state.watch(directory, concerns, self.watches_max) {
+        let watched = opened.and_then(|opened| {
+            let Some((held, stat)) = opened else { return Ok(None) };
+            let watched = state.watch(&held, concerns, self.watches_max)?;
+            Ok(watched.map(|(descriptor, number)| (descriptor, number, stat)))
+        });
+        match watched {
             Ok(Some((descriptor, number, stat))) => {
                 let state = Arc::clone(&self.state);
                 let (device, inode) = (stat.st_dev, stat.st_ino);
@@ -176,17 +188,10 @@ impl Drop for DirectoryWatch {
 impl State {
     fn watch(
         &mut self,
-        directory: &Path,
+        held: &OwnedFd,
         concerns: fn(&OsStr) -> bool,
         watches_max: usize,
-    ) -> rustix::io::Result<Option<(i32, u64, rustix::fs::Stat)>> {
-        // The path may lead elsewhere at any moment: what is watched is what was opened.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let held = rustix::fs::open(directory, flags, Mode::empty())?;
-        if !is_local(&held)? {
-            return Ok(None);
-        }
-        let stat = rustix::fs::fstat(&held)?;
+    ) -> rustix::io::Result<Option<(i32, u64)>> {
         let Some(queue) = self.open_queue()? else {
             return Ok(None);
         };
@@ -205,7 +210,7 @@ impl State {
             let Some(oldest) = oldest.map(|(descriptor, _)| *descriptor) else { break };
             self.remove(oldest);
         }
-        Ok(Some((descriptor, number, stat)))
+        Ok(Some((descriptor, number)))
     }
 
     fn open_queue(&mut self) -> rustix::io::Result<Option<Arc<OwnedFd>>> {
@@ -252,9 +257,7 @@ impl State {
             .union(ReadFlags::MOVE_SELF)
             .union(ReadFlags::UNMOUNT);
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            for listener in self.by_descriptor.values_mut().flatten() {
-                listener.lose_count();
-            }
+            self.lose_count();
             return;
         }
         if events.intersects(ENDS) {
@@ -270,8 +273,22 @@ impl State {
                 listener.lose_count();
             } else if !listener.has_too_many {
                 listener.changes.push(NameChange { name: name.to_owned(), is_there });
+                self.kept += 1;
             }
         }
+        if self.kept > CHANGES_OF_ALL_MAX {
+            self.kept = self.by_descriptor.values().flatten().map(|one| one.changes.len()).sum();
+            if self.kept > CHANGES_OF_ALL_MAX {
+                self.lose_count();
+            }
+        }
+    }
+
+    fn lose_count(&mut self) {
+        for listener in self.by_descriptor.values_mut().flatten() {
+            listener.lose_count();
+        }
+        self.kept = 0;
     }
 
     fn listener(&mut self, descriptor: i32, number: u64) -> Option<&mut Listener> {
@@ -302,6 +319,18 @@ impl Listener {
         self.has_too_many = true;
         self.changes = Vec::new();
     }
+}
+
+/// The directory itself, whatever its path leads to from now on; `None` if others may change it
+/// unseen.
+fn open_local(directory: &Path) -> rustix::io::Result<Option<(OwnedFd, rustix::fs::Stat)>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = rustix::fs::open(directory, flags, Mode::empty())?;
+    if !is_local(&held)? {
+        return Ok(None);
+    }
+    let stat = rustix::fs::fstat(&held)?;
+    Ok(Some((held, stat)))
 }
 
 fn is_local(directory: &OwnedFd) -> rustix::io::Result<bool> {
@@ -387,6 +416,30 @@ mod tests {
         let both = directories.each_ref().map(|one| watches.watch(one.path(), all).unwrap());
         lock(&watches.state).take_event(-1, ReadFlags::QUEUE_OVERFLOW, None);
         assert_eq!(both.map(|watch| watch.changes()), [Changes::TooMany, Changes::TooMany]);
+    }
+
+    #[test]
+    fn what_is_kept_for_all_who_do_not_ask_is_bounded_and_asking_makes_room() {
+        let watches = DirectoryWatches::new(80);
+        let directories = [(); 65].map(|()| tempfile::tempdir().unwrap());
+        let all = directories.each_ref().map(|one| watches.watch(one.path(), all).unwrap());
+        let [asks, last, others @ ..] = &all;
+        let tell = |watch: &DirectoryWatch| {
+            let mut state = lock(&watches.state);
+            for _ in 0..CHANGES_MAX {
+                state.take_event(watch.descriptor, ReadFlags::CREATE, Some(OsStr::new("a")));
+            }
+        };
+        for watch in others {
+            tell(watch);
+            tell(asks);
+            assert!(matches!(asks.changes(), Changes::Names(names) if names.len() == CHANGES_MAX));
+        }
+        // They keep all that is kept now.
+        tell(last);
+        let name = Some(OsStr::new("one more"));
+        lock(&watches.state).take_event(asks.descriptor, ReadFlags::CREATE, name);
+        assert!(all.iter().all(|watch| watch.changes() == Changes::TooMany));
     }
 
     #[test]
