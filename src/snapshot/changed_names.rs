@@ -81,7 +81,7 @@ impl KnownIndexes {
         let Some((files, runs)) = self.read_new(around, &new)? else {
             return Ok(false);
         };
-        self.replace(&gone, files, runs);
+        self.replace(around, &gone, files, runs);
         Ok(true)
     }
 
@@ -111,7 +111,7 @@ impl KnownIndexes {
         let Ok(run) = file.parse(bytes, around.hash) else {
             return false;
         };
-        self.replace(known.as_slice(), vec![Known { file, in_memory: true }], vec![run]);
+        self.replace(around, known.as_slice(), vec![Known { file, in_memory: true }], vec![run]);
         true
     }
 
@@ -151,12 +151,20 @@ impl KnownIndexes {
         Ok(Some((files, runs)))
     }
 
-    fn replace(&mut self, gone: &[Known], new: Vec<Known>, runs: Vec<Run>) {
+    fn replace(
+        &mut self,
+        around: &Surroundings<'_>,
+        gone: &[Known],
+        new: Vec<Known>,
+        runs: Vec<Run>,
+    ) {
         if gone.is_empty() && new.is_empty() {
             return;
         }
         for known in gone {
             self.indexes.remove(known);
+            // An open file would keep the space of a removed index taken.
+            around.open.close(known.file.number());
         }
         let is_gone = |number: u64| gone.iter().any(|known| known.file.number() == number);
         let on_disk = self.list.on_disk().iter().filter(|file| !is_gone(file.number()));

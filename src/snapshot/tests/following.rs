@@ -75,6 +75,27 @@ fn what_was_removed_is_no_longer_there_and_costs_no_listing() {
 }
 
 #[test]
+fn an_index_that_was_removed_is_not_held_open() {
+    let (store, cache) = followed();
+    let mut large = PackBuilder::new(HashKind::Sha1);
+    // Of which the index is large enough to be searched where it lies.
+    let ids: Vec<_> =
+        (0..40_000).map(|number| large.blob(format!("{number}").as_bytes())).collect();
+    let index = large.store(&store.packs());
+    assert!(has(&store.snapshot(&cache), &ids[0]));
+    let held_open = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap();
+        let links = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+        links.filter(|path| path.to_string_lossy().starts_with(&*index.to_string_lossy())).count()
+    };
+    assert_eq!(held_open(), 1);
+    fs::remove_file(&index).unwrap();
+    let (snapshot, done) = store.count(|| store.snapshot(&cache));
+    assert!(!has(&snapshot, &ids[0]));
+    assert_eq!((done.listings, held_open()), (0, 0));
+}
+
+#[test]
 fn an_index_counts_from_when_its_pack_is_there_whichever_comes_first() {
     let (store, cache) = followed();
     let elsewhere = Store::bare();
