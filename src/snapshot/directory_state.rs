@@ -10,7 +10,7 @@
 //!    only where every change goes through this kernel.
 //! 3. Everything listed is known by its inode: our own packs.
 //!
-//! A refresh trusts none of them. Nor does anything else that is out of the common: too many
+//! A refresh trusts none of them, nor any list of loose objects that was made before. Nor does anything else that is out of the common: too many
 //! changes, a multi-pack-index, a pack that was told to be there and is not, an error before.
 
 use super::cache::{SnapshotCache, lock};
@@ -83,6 +83,9 @@ impl SnapshotCache {
             *state = self.unknown(hash, None);
         }
         self.bring_up_to_date(&mut state, objects, hash, freshness)?;
+        if freshness != Freshness::Proof {
+            state.loose = Arc::new(LooseLists::new(self.directory_bytes_max()));
+        }
         self.count(&mut state, objects);
         let loose = LooseObjects::new(objects.to_owned(), hash, Arc::clone(&state.loose));
         Ok(Directory { packs: Arc::clone(&state.known.list), loose })

@@ -59,7 +59,7 @@ impl LooseLists {
 
     /// Notes that there is no such fan-out directory.
     pub(super) fn keep_absent(&self, first: u8) {
-        self.lock().by_first.insert(first, (None, Arc::default()));
+        self.lock().keep(first, None, Arc::default());
     }
 
     /// What `list` gives, which is kept if that is safe; `None` if it gives none.
@@ -74,23 +74,32 @@ impl LooseLists {
         let stamp = stamp(disk, fan_out)?;
         let objects: Option<Arc<[ObjectId]>> = list()?.map(Arc::from);
         let mut lists = self.lock();
-        if let Some((_, forgotten)) = lists.by_first.remove(&first) {
-            lists.bytes = lists.bytes.saturating_sub(bytes_of(&forgotten));
-        }
+        lists.forget(first);
         if let (Some(stamp), Some(objects)) = (stamp, &objects)
             && stamp.is_settled(now)
+            && lists.bytes.saturating_add(bytes_of(objects)) <= self.bytes_max
         {
-            let bytes = lists.bytes.saturating_add(bytes_of(objects));
-            if bytes <= self.bytes_max {
-                lists.bytes = bytes;
-                lists.by_first.insert(first, (Some(stamp), Arc::clone(objects)));
-            }
+            lists.keep(first, Some(stamp), Arc::clone(objects));
         }
         Ok(objects)
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lists {
+    fn keep(&mut self, first: u8, stamp: Option<Stamp>, objects: Arc<[ObjectId]>) {
+        self.forget(first);
+        self.bytes = self.bytes.saturating_add(bytes_of(&objects));
+        self.by_first.insert(first, (stamp, objects));
+    }
+
+    fn forget(&mut self, first: u8) {
+        if let Some((_, forgotten)) = self.by_first.remove(&first) {
+            self.bytes = self.bytes.saturating_sub(bytes_of(&forgotten));
+        }
     }
 }
 
@@ -101,4 +110,29 @@ fn stamp(disk: &Disk, directory: &Path) -> Result<Option<Stamp>, SnapshotError> 
 
 fn bytes_of(objects: &[ObjectId]) -> u64 {
     size_of_val(objects) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::HashKind;
+    use crate::snapshot::testing::settle;
+
+    #[test]
+    fn bytes_are_those_of_the_lists_that_are_kept_whatever_they_were_before() {
+        let root = tempfile::tempdir().unwrap();
+        settle(root.path());
+        let disk = Disk::default();
+        let lists = LooseLists::new(1 << 20);
+        let list = |count: usize| {
+            let ids = vec![ObjectId::null(HashKind::Sha1); count];
+            lists.list(&disk, 7, root.path(), || Ok(Some(ids))).unwrap();
+            lists.bytes()
+        };
+        let one = list(1);
+        assert!(one > 0);
+        assert_eq!((list(3), list(2)), (3 * one, 2 * one));
+        lists.keep_absent(7);
+        assert_eq!(lists.bytes(), 0);
+    }
 }

@@ -1,7 +1,7 @@
 //! Loose objects: a `stat` each, or directories read once.
 
 use super::freshness::pack;
-use crate::model::HashKind;
+use crate::model::{HashKind, ObjectId};
 use crate::snapshot::SnapshotCache;
 use crate::snapshot::testing::{Done, Store, settle};
 use std::fs;
@@ -102,4 +102,27 @@ fn what_one_push_has_listed_serves_the_next_and_hides_nothing() {
     }
     let snapshot = store.snapshot(&cache);
     assert!(objects.iter().all(|(id, ..)| snapshot.contains(id).unwrap()));
+}
+
+#[test]
+fn a_refresh_lists_anew_whatever_the_stamps_of_the_directories_say() {
+    let store = Store::git_init(HashKind::Sha1);
+    store.commit("main", 200, false);
+    let fan_out = |id: &ObjectId| store.objects().join(&id.to_string()[..2]);
+    let ids = (0..5000).map(|number| pack(10_000 + number).1);
+    let id = ids.into_iter().find(|id| fan_out(id).exists()).unwrap();
+    settle(&fan_out(&id));
+    let modified = fs::metadata(fan_out(&id)).unwrap().modified().unwrap();
+    let cache = store.cache();
+    ask_for_many(&store, &cache);
+    // As a network file system may answer, which knows no better for a while.
+    fs::write(fan_out(&id).join(&id.to_string()[2..]), b"").unwrap();
+    let times = fs::FileTimes::new().set_modified(modified);
+    fs::File::open(fan_out(&id)).unwrap().set_times(times).unwrap();
+    let snapshot = store.snapshot(&cache);
+    assert!((0..100).all(|number| !snapshot.contains(&pack(number).1).unwrap()));
+    assert!(!snapshot.contains(&id).unwrap(), "the stamp is believed");
+    let refreshing = snapshot.refreshing();
+    assert!((0..100).all(|number| !refreshing.contains(&pack(number).1).unwrap()));
+    assert!(refreshing.contains(&id).unwrap());
 }
