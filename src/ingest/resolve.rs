@@ -144,10 +144,11 @@ fn round(
     };
     let threads = shared.plan.threads.min(roots.len());
     let results = thread::scope(|scope| {
+        // Where there is no other thread to be had, this one does it all.
         let others: Vec<_> = (1..threads)
-            .map(|_| {
+            .filter_map(|_| {
                 let collector = received.arrived.collector.sibling();
-                scope.spawn(|| work(collector))
+                thread::Builder::new().spawn_scoped(scope, || work(collector)).ok()
             })
             .collect();
         let mut results = vec![work(own)];

@@ -55,13 +55,15 @@ pub(super) fn complete(
     let work = || appended.attend(make_all);
     let threads = plan.threads.min(missing.len() / BASES_PER_THREAD_MIN);
     let results = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        // The others make the first bases meanwhile.
-        let begun = appended.attend(|| {
+        // Where there is no other thread to be had, this one does it all.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work);
+        let others: Vec<_> = (1..threads).map(start).filter_map(Result::ok).collect();
+        let mut results = vec![appended.attend(|| {
+            // The others make the first bases meanwhile.
             let checksum = read_back(file, header, end, body_end, context)?;
-            appended.open(Tail::new(file, table, body_end, checksum, context))
-        });
-        let mut results = vec![begun.and_then(|()| work())];
+            appended.open(Tail::new(file, table, body_end, checksum, context))?;
+            make_all()
+        })];
         for other in others {
             match other.join() {
                 Ok(result) => results.push(result),
