@@ -3,6 +3,7 @@
 
 use super::exec_path::path_with_exec_path;
 use super::run::{HookError, HookVerdict, Hooks, spawn_when_not_busy};
+use rustix::process::Signal;
 use std::io;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, ExitStatus, Stdio};
@@ -41,15 +42,16 @@ impl Hooks {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("no pipes"));
         };
-        let (result, copied) = thread::scope(|scope| {
-            let talking = scope.spawn(move || talk(stdin, stdout));
-            let copied = self.copy(&child, &mut reader, said);
-            let result = talking.join().map_err(|_| io::Error::other("the talk broke off"));
-            (result, copied)
+        let talked = thread::scope(|scope| {
+            let talking = thread::Builder::new()
+                .spawn_scoped(scope, move || talk(stdin, stdout))
+                .inspect_err(|_| self.signal(&child, Signal::KILL))?;
+            let attended = self.attend(&child, &mut reader, said);
+            let result = talking.join().map_err(|_| io::Error::other("the talk broke off"))?;
+            attended.map(|()| result)
         });
         let status = child.wait()?;
-        copied?;
-        Ok((result?, status))
+        Ok((talked?, status))
     }
 }
 

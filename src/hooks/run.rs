@@ -5,9 +5,10 @@ use crate::model::CancelToken;
 use crate::repo::{Disk, EntryKind, Environment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -184,14 +185,18 @@ impl Hooks {
         // never see its end.
         drop(command);
         let stdin = child.stdin.take();
-        thread::scope(|scope| {
+        let attended = thread::scope(|scope| {
             if let (Some(mut stdin), Feed::Bytes(bytes)) = (stdin, feed) {
                 // A hook need not read its input: a broken pipe is no fault of anybody's.
-                scope.spawn(move || drop(stdin.write_all(bytes)));
+                thread::Builder::new()
+                    .spawn_scoped(scope, move || drop(stdin.write_all(bytes)))
+                    .inspect_err(|_| self.signal(&child, Signal::KILL))?;
             }
-            self.copy(&child, &mut reader, output)
-        })?;
-        child.wait()
+            self.attend(&child, &mut reader, output)
+        });
+        let status = child.wait()?;
+        attended?;
+        Ok(status)
     }
 
     /// A program that is started as a hook is. Its path is given as it stands, relative to the
@@ -209,16 +214,16 @@ impl Hooks {
         command
     }
 
-    /// Copies until the end of the output, or until the hook was made to end.
-    pub(super) fn copy(
+    /// Copies until the end of the output, and goes on looking after a hook that has closed it,
+    /// until it has ended or was made to. It is to be waited for then.
+    pub(super) fn attend(
         &self,
         child: &Child,
         reader: &mut PipeReader,
         output: &mut dyn FnMut(&[u8]),
     ) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
-        let mut asked: Option<Instant> = None;
-        let mut heard = Instant::now();
+        let mut attention = Attention { asked: None, heard: Instant::now() };
         let waits = self.until.as_ref().map(|_| LOOK_INTERVAL).into_iter().chain(self.silence);
         let wait = waits.min();
         loop {
@@ -228,39 +233,71 @@ impl Hooks {
             };
             if ready {
                 match reader.read(&mut buffer) {
-                    Ok(0) => return Ok(()),
+                    Ok(0) => break,
                     Ok(length) => output(buffer.get(..length).unwrap_or_default()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
                 }
-                heard = Instant::now();
-            } else if self.silence.is_some_and(|silence| heard.elapsed() >= silence) {
-                output(&[]);
-                heard = Instant::now();
+                attention.heard = Instant::now();
             }
-            let Some(cancel) = &self.until else { continue };
-            match asked {
-                None if cancel.is_cancelled() => {
-                    self.signal(child, Signal::TERM);
-                    asked = Some(Instant::now());
-                }
-                Some(since) if since.elapsed() > GRACE => {
-                    // Whoever still holds the output is none of the hook's group.
-                    self.signal(child, Signal::KILL);
-                    return Ok(());
-                }
-                _ => {}
+            if self.has_made_end(child, &mut attention, output) {
+                return Ok(());
             }
+        }
+        let (Some(wait), Some(id)) = (wait, process_id(child)) else { return Ok(()) };
+        // Where the kernel has no such descriptors, the hook is only waited for.
+        let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else { return Ok(()) };
+        while !is_readable(&process, wait)? && !self.has_made_end(child, &mut attention, output) {}
+        Ok(())
+    }
+
+    /// Notes silence, and sees to it that the hook ends if somebody asks for it. Whether it was
+    /// made to.
+    fn has_made_end(
+        &self,
+        child: &Child,
+        attention: &mut Attention,
+        output: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        if self.silence.is_some_and(|silence| attention.heard.elapsed() >= silence) {
+            output(&[]);
+            attention.heard = Instant::now();
+        }
+        let is_cancelled = self.until.as_ref().is_some_and(CancelToken::is_cancelled);
+        match attention.asked {
+            None if is_cancelled => {
+                self.signal(child, Signal::TERM);
+                attention.asked = Some(Instant::now());
+                false
+            }
+            Some(since) if since.elapsed() > GRACE => {
+                // Whoever still holds the output is none of the hook's group.
+                self.signal(child, Signal::KILL);
+                true
+            }
+            _ => false,
         }
     }
 
-    fn signal(&self, child: &Child, signal: Signal) {
-        let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+    pub(super) fn signal(&self, child: &Child, signal: Signal) {
+        let Some(id) = process_id(child) else { return };
         // It was not waited for yet, so that the number is still its own; an error means that it
         // has ended.
         let _ =
             if self.own_groups { kill_process_group(id, signal) } else { kill_process(id, signal) };
     }
+}
+
+/// What is remembered of a hook while it runs.
+struct Attention {
+    /// When it was asked to end.
+    asked: Option<Instant>,
+    /// When it last said something, or its silence was noted.
+    heard: Instant,
+}
+
+fn process_id(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 /// How often somebody is asked whether a hook should end.
@@ -270,7 +307,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Whether there is something to read, or the end, within this time.
-fn is_readable(reader: &PipeReader, within: Duration) -> io::Result<bool> {
+fn is_readable(reader: &impl AsFd, within: Duration) -> io::Result<bool> {
     let mut wanted = [PollFd::new(reader, PollFlags::IN)];
     let within = Timespec::try_from(within).map_err(io::Error::other)?;
     match poll(&mut wanted, Some(&within)) {
@@ -388,6 +425,25 @@ mod tests {
         hooks.run(path, &[], Feed::Nothing, &[], &mut |piece| pieces.push(piece.len())).unwrap();
         assert!(pieces.len() >= 3, "{pieces:?}");
         assert_eq!(pieces.iter().filter(|length| **length > 0).count(), 1, "{pieces:?}");
+    }
+
+    #[test]
+    fn a_hook_that_has_closed_its_output_is_looked_after_until_it_ends() {
+        let scene = scene();
+        scene.write("pre-receive", "#!/bin/sh\nexec >&- 2>&-\nsleep 0.5\nexit 3\n", 0o755);
+        let hooks = scene.hooks.clone().noting_silence_of(Some(Duration::from_millis(100)));
+        let path = Path::new("hooks/pre-receive");
+        let mut silences = 0;
+        let mut note = |_: &[u8]| silences += 1;
+        let verdict = hooks.run(path, &[], Feed::Bytes(b"unread"), &[], &mut note);
+        assert_eq!(verdict.unwrap(), HookVerdict::Declined);
+        assert!(silences > 0);
+
+        scene.write("pre-receive", "#!/bin/sh\nexec >&- 2>&-\nsleep 1000 & wait\n", 0o755);
+        let cancel = CancelToken::new();
+        let hooks = hooks.in_own_groups().until(&cancel);
+        let verdict = hooks.run(path, &[], Feed::Nothing, &[], &mut |_| cancel.stop());
+        assert_eq!(verdict.unwrap(), HookVerdict::Declined);
     }
 
     #[test]
