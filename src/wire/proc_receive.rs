@@ -83,6 +83,9 @@ pub struct HookAnswer {
     pub reports: Vec<RefReport>,
 }
 
+/// LIMIT: faults of the lines that are told. Each can be five bytes of what the hook says.
+const ERRORS_MAX: usize = 1024;
+
 /// Reads what the hook says, line by line.
 #[derive(Debug)]
 pub struct HookReport<'a> {
@@ -218,7 +221,9 @@ impl<'a> HookReport<'a> {
 
     fn fault(&mut self, text: String) {
         self.failed = true;
-        self.errors.push(text);
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(text);
+        }
     }
 }
 
@@ -236,6 +241,17 @@ mod tests {
     fn all_handed_over(commands: &[Command]) -> Vec<HookAnswer> {
         let answer = HookAnswer { handed_over: true, ..HookAnswer::default() };
         vec![answer; commands.len()]
+    }
+
+    #[test]
+    fn faults_without_end_are_told_up_to_a_limit_and_refuse() {
+        let commands = commands(&["refs/for/main"]);
+        let mut report = HookReport::new(&commands, all_handed_over(&commands));
+        for _ in 0..=ERRORS_MAX {
+            report.read_line(b"x");
+        }
+        assert!(report.failed);
+        assert_eq!(report.errors.len(), ERRORS_MAX);
     }
 
     fn read<'a>(commands: &'a [Command], lines: &[&str]) -> HookReport<'a> {
