@@ -163,6 +163,14 @@ impl Hooks {
         self.run(Path::new("git"), &arguments, Feed::Nothing, &[], output)
     }
 
+    /// Whether the git that [`run_git`](Self::run_git) runs is of this version or a later one; not
+    /// if it does not say.
+    pub fn git_is_at_least(&self, version: (u32, u32)) -> bool {
+        let mut said = Vec::new();
+        let run = self.run_git(&["version"], &mut |piece| said.extend_from_slice(piece));
+        run.is_ok() && git_version(&said).is_some_and(|found| found >= version)
+    }
+
     fn start(
         &self,
         path: &Path,
@@ -286,6 +294,13 @@ impl Hooks {
         let _ =
             if self.own_groups { kill_process_group(id, signal) } else { kill_process(id, signal) };
     }
+}
+
+/// Major and minor number in `git version 2.47.3`, whatever may follow.
+fn git_version(said: &[u8]) -> Option<(u32, u32)> {
+    let mut numbers = std::str::from_utf8(said).ok()?.strip_prefix("git version ")?.split('.');
+    let minor = |text: &str| text.trim_end().parse().ok();
+    Some((numbers.next()?.parse().ok()?, numbers.next().and_then(minor)?))
 }
 
 /// What is remembered of a hook while it runs.
@@ -444,6 +459,16 @@ mod tests {
         let hooks = hooks.in_own_groups().until(&cancel);
         let verdict = hooks.run(path, &[], Feed::Nothing, &[], &mut |_| cancel.stop());
         assert_eq!(verdict.unwrap(), HookVerdict::Declined);
+    }
+
+    #[test]
+    fn versions_of_git_are_told_from_its_words() {
+        assert_eq!(git_version(b"git version 2.47.3\n"), Some((2, 47)));
+        assert_eq!(git_version(b"git version 2.39.5 (Apple Git-154)\n"), Some((2, 39)));
+        assert_eq!(git_version(b"git version 3.0\n"), Some((3, 0)));
+        for nothing in ["", "git version ", "git version 2", "sh: git: not found\n"] {
+            assert_eq!(git_version(nothing.as_bytes()), None, "{nothing}");
+        }
     }
 
     #[test]

@@ -215,8 +215,11 @@ fn entries(repository: &Repository, directory: &Path) -> io::Result<Vec<Vec<u8>>
 /// Lets git do the maintenance. What it says goes to the pusher, who waits for it unless it
 /// detaches itself, as under git.
 pub(super) fn maintain(hooks: &Hooks, settings: &MaintenanceSettings, channel: &mut Channel<'_>) {
-    let detach = if settings.detached { "--detach" } else { "--no-detach" };
-    let arguments = ["maintenance", "run", "--auto", "--quiet", detach];
+    let mut arguments = vec!["maintenance", "run", "--auto", "--quiet"];
+    // Before 2.47 git knows neither, and lets `git gc` decide by `gc.autoDetach`.
+    if hooks.git_is_at_least((2, 47)) {
+        arguments.push(if settings.detached { "--detach" } else { "--no-detach" });
+    }
     let run = hooks.run_git(&arguments, &mut |said| channel.relay(said));
     if let Err(error) = run {
         channel.diagnose(format!("error: {error}\n").as_bytes());
@@ -241,9 +244,50 @@ pub(super) fn update_server_info(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Client;
     use super::*;
     use crate::repo::{Disk, Environment};
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    struct Silent;
+
+    impl Client for Silent {
+        fn begin(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn send(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn diagnose(&mut self, _: &[u8]) {}
+    }
+
+    #[test]
+    fn git_is_told_to_detach_if_it_knows_how() {
+        let root = tempfile::tempdir().unwrap();
+        let git = root.path().join("git");
+        for (version, text, expected) in [
+            ("2.39.5", "", ""),
+            ("2.47.0", "", " --detach"),
+            ("2.47.0", "[gc]\nautoDetach=false\n", " --no-detach"),
+        ] {
+            let script = format!(
+                "#!/bin/sh\ncase $1 in\nversion) echo git version {version};;\n\
+                 *) echo \"$@\" >asked;;\nesac\n"
+            );
+            fs::write(&git, script).unwrap();
+            fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+            let mut environment = Environment::empty();
+            environment.set("PATH", std::env::var_os("PATH").unwrap());
+            environment.set("GIT_EXEC_PATH", root.path());
+            let hooks = Hooks::new(Disk::default(), root.path().to_owned(), None, environment);
+            maintain(&hooks, &settings(text), &mut Channel::new(&mut Silent, true));
+            let asked = fs::read_to_string(root.path().join("asked")).unwrap();
+            assert_eq!(asked, format!("maintenance run --auto --quiet{expected}\n"));
+        }
+    }
 
     fn settings(text: &str) -> MaintenanceSettings {
         MaintenanceSettings::read(&GitConfig::from_text(text.as_bytes()).unwrap()).unwrap()
@@ -265,6 +309,7 @@ mod tests {
         assert_eq!(settings("[gc]\nautoPackLimit=0\n").limits.packs, None);
         assert!(settings("[maintenance \"commit-graph\"]\nenabled\n").has_other_tasks);
     }
+
     /// A repository with so many packs, some of them kept.
     fn repository(packs: usize, kept: usize) -> (tempfile::TempDir, Repository) {
         let root = tempfile::tempdir().unwrap();
