@@ -25,7 +25,7 @@
 //! | `options`, `outcome`, `error` | what goes in and what comes out |
 //! | `existing`, `existing_reader`, `from_snapshot` | what is asked of the objects that are there already |
 //! | `receive`, `pace`, `visitor`, `spool`, `kept_deltas` | pass one |
-//! | `resolve`, `worker`, `bases`, `maker`, `entry_reader` | pass two |
+//! | `resolve`, `worker`, `bases`, `spare`, `maker`, `entry_reader` | pass two |
 //! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
 //! | `inspection`, `inspect_rest`, `refusal` | what fsck is asked, and what it says |
@@ -61,6 +61,7 @@ mod receive;
 mod refusal;
 mod resolve;
 mod run;
+mod spare;
 mod spool;
 mod store;
 mod streamed;

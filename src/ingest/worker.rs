@@ -9,6 +9,7 @@ use super::existing_reader::Piece;
 use super::maker::{Delta as Prepared, Maker};
 use super::object_hash::{ObjectHasher, object_id};
 use super::resolve::Shared;
+use super::spare::Spare;
 use super::streamed::StreamedObject;
 use super::tree_starts::TreeStarts;
 use crate::model::{HashKind, ObjectId, ObjectKind, oid};
@@ -105,7 +106,7 @@ impl<'a> Worker<'a> {
             check: shared.context.collision_check(),
             bases: HeldBases::new(plan.held_bytes_max),
             object: Vec::new(),
-            spare: Spare { buffers: Vec::new(), bytes: 0, bytes_max: plan.object_bytes_max },
+            spare: Spare::new(plan.object_bytes_max),
             found: Found {
                 resolved: Resolved::new(shared.table.hash()),
                 collector,
@@ -414,7 +415,7 @@ impl<'a> Worker<'a> {
     }
 
     fn bytes(&self) -> usize {
-        self.bases.bytes() + self.object.capacity() + self.spare.bytes + self.maker.bytes()
+        self.bases.bytes() + self.object.capacity() + self.spare.bytes() + self.maker.bytes()
     }
 
     fn note_peak(&mut self) {
@@ -425,28 +426,5 @@ impl<'a> Worker<'a> {
 impl std::fmt::Debug for Worker<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker").field("found", &self.found).finish_non_exhaustive()
-    }
-}
-
-/// Memory that is kept for the next object.
-#[derive(Debug)]
-struct Spare {
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
-    bytes_max: usize,
-}
-
-impl Spare {
-    fn put(&mut self, buffer: Vec<u8>) {
-        if self.bytes + buffer.capacity() <= self.bytes_max {
-            self.bytes += buffer.capacity();
-            self.buffers.push(buffer);
-        }
-    }
-
-    fn take(&mut self) -> Vec<u8> {
-        let buffer = self.buffers.pop().unwrap_or_default();
-        self.bytes -= buffer.capacity();
-        buffer
     }
 }

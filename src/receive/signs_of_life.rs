@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn progress_shows_after_two_seconds_and_ends_with_a_word() {
         let signs = SignsOfLife { keep_alive: None, shows_progress: true };
-        let heard = heard(signs, 2 << 20, 2600);
+        let heard = heard(signs, 2 << 20, 4000);
         assert!(heard.starts_with("0022\u{2}Resolving deltas:  25% (2/8)\r"), "{heard:?}");
         assert!(heard.ends_with("\u{2}Resolving deltas: 100% (8/8), done.\n"), "{heard:?}");
     }

@@ -146,7 +146,7 @@ fn a_silent_hook_does_not_make_the_answer_look_dead() {
     git::run(&repository, &["config", "receive.keepAlive", "1"]);
     git::hook(&repository, "post-receive", "#!/bin/sh\nsleep 2.5\n");
     let answer = push_second(&repository);
-    assert!((1..=3).contains(&answer.keepalives), "{answer:?}");
+    assert!(answer.keepalives >= 1, "{answer:?}");
     assert_eq!(answer.messages, "");
 }
 
