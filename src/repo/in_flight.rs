@@ -26,6 +26,7 @@ use super::flush_policy::Component;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -204,6 +205,19 @@ fn recover_one(disk: &Disk, path: &Path, recovered: &mut Recovered) -> io::Resul
         Err(error) if error == rustix::io::Errno::WOULDBLOCK => return Ok(()),
         locked => locked?,
     }
+    let recovered = recover_locked(disk, path, &file, recovered);
+    // Not by closing it: a child that another thread has just forked holds it until it has become
+    // another program, and would keep the next recovery from this record.
+    flock(&file, FlockOperation::Unlock)?;
+    recovered
+}
+
+fn recover_locked(
+    disk: &Disk,
+    path: &Path,
+    file: &File,
+    recovered: &mut Recovered,
+) -> io::Result<()> {
     if !is_at(disk, path, &Stat::from(file.metadata()?))? {
         return Ok(());
     }
