@@ -6,6 +6,8 @@ use crate::support::git;
 use crate::support::objects::{ZERO, two_commits};
 use crate::support::request::Request;
 use std::fs;
+use std::path::Path;
+use std::process::Output;
 
 #[test]
 fn a_transaction_that_its_hook_stops_is_reported_and_ends_the_push() {
@@ -15,14 +17,7 @@ fn a_transaction_that_its_hook_stops_is_reported_and_ends_the_push() {
     git::hook(&repository, "reference-transaction", text);
     git::hook(&repository, "post-receive", "#!/bin/sh\ncat >told\n");
     let (_, second) = two_commits();
-    let request = ["a", "b", "c"]
-        .iter()
-        .fold(Request::new(), |request, name| {
-            request.command(ZERO, &second.id(), format!("refs/heads/{name}"))
-        })
-        .pack(second.pack())
-        .bytes();
-    let output = run(packhouse().arg("--stateless-rpc").arg(&repository), &request);
+    let output = push_second_to(&repository, &["a", "b", "c"]);
     let answer = Answer::from_bands(&output.stdout);
     assert_eq!(answer.of("refs/heads/a"), "ok refs/heads/a");
     assert_eq!(answer.of("refs/heads/b"), "ng refs/heads/b failed to update ref");
@@ -55,8 +50,21 @@ fn what_proc_receive_has_done_stands_when_a_transaction_is_stopped() {
     assert_eq!(answer.of("refs/for/main"), "ok refs/for/main");
 }
 
+/// Creates branches of these names at the second commit.
+fn push_second_to(repository: &Path, names: &[&str]) -> Output {
+    let (_, second) = two_commits();
+    let request = names
+        .iter()
+        .fold(Request::new(), |request, name| {
+            request.command(ZERO, &second.id(), format!("refs/heads/{name}"))
+        })
+        .pack(second.pack())
+        .bytes();
+    run(packhouse().arg("--stateless-rpc").arg(repository), &request)
+}
+
 /// Pushes the second commit to `refs/heads/next`.
-fn push_second(repository: &std::path::Path) -> Answer {
+fn push_second(repository: &Path) -> Answer {
     let (_, second) = two_commits();
     let request =
         Request::new().command(ZERO, &second.id(), "refs/heads/next").pack(second.pack()).bytes();
@@ -159,16 +167,8 @@ fn a_hook_that_cannot_be_executed_is_hinted_at_once_unless_that_is_not_wanted() 
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         fs::set_permissions(repository.join("hooks").join(name), mode).unwrap();
     }
-    let (_, second) = two_commits();
     for (names, hints) in [(["a", "b"], 2), (["c", "d"], 0)] {
-        let request = names
-            .iter()
-            .fold(Request::new(), |request, name| {
-                request.command(ZERO, &second.id(), format!("refs/heads/{name}"))
-            })
-            .pack(second.pack())
-            .bytes();
-        let output = run(packhouse().arg("--stateless-rpc").arg(&repository), &request);
+        let output = push_second_to(&repository, &names);
         Answer::from_bands(&output.stdout).assert_all_ok();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(said.matches("hint: The 'hooks/").count(), hints, "{said}");

@@ -58,8 +58,8 @@ impl<'a> RefTransaction<'a> {
 
     /// Asks `admit` before anything is changed, with the locks held and the indexes of the edits
     /// that are ready; if it says no they fail with [`RefError::Vetoed`].
-    #[must_use]
-    pub fn admitted_by(self, admit: &'a dyn Fn(&[usize]) -> bool) -> Self {
+    #[cfg(test)]
+    pub(in crate::refs) fn admitted_by(self, admit: &'a dyn Fn(&[usize]) -> bool) -> Self {
         Self { admit, ..self }
     }
 
