@@ -50,7 +50,8 @@ pub struct ReceiverSettings {
     pub unpack_limit: UnpackLimit,
     /// What is advertised as `agent=`.
     pub agent: String,
-    /// The directory of the in-flight record, outside all repositories; none keeps no record.
+    /// The directory of the in-flight record, outside all repositories; none keeps no record, as
+    /// befits a process of one push.
     pub state_dir: Option<PathBuf>,
     /// Whether hooks run in process groups of their own, as under a server, whose signals are not
     /// theirs; git's receive-pack shares its group with them.
@@ -106,18 +107,17 @@ const YOUNG_SECONDS: u64 = 60;
 impl Receiver {
     /// Fails if the state directory cannot be used.
     pub fn new(settings: ReceiverSettings) -> io::Result<Self> {
-        let keeps = match &settings.state_dir {
+        let (disk, bytes_max) = (settings.disk.clone(), settings.limits.index_cache_bytes_max);
+        let (keeps, snapshots) = match &settings.state_dir {
             Some(directory) => {
-                let in_flight = InFlight::open(&settings.disk, directory)?;
-                KeepRegistry::with_template(&settings.disk, in_flight, directory)?
+                let in_flight = InFlight::open(&disk, directory)?;
+                let keeps = KeepRegistry::with_template(&disk, in_flight, directory)?;
+                (keeps, SnapshotCache::following(disk, bytes_max))
             }
-            None => KeepRegistry::default(),
+            None => (KeepRegistry::default(), SnapshotCache::new(disk, bytes_max)),
         };
         Ok(Self {
-            snapshots: SnapshotCache::new(
-                settings.disk.clone(),
-                settings.limits.index_cache_bytes_max,
-            ),
+            snapshots,
             commit_graphs: CommitGraphCache::new(COMMIT_GRAPH_BYTES_MAX),
             keeps,
             command_memory: ByteBudget::new(settings.limits.command_memory_bytes()),

@@ -85,14 +85,31 @@ impl SnapshotCache {
         Self::with_total(disk, index_cache_bytes_max, total)
     }
 
+    /// As [`new`](Self::new), for a process of many pushes: it has the kernel tell what changes in
+    /// the directories of packs, where that can be relied on, so that they need not be listed again.
+    pub fn following(disk: Disk, index_cache_bytes_max: u64) -> Self {
+        let total = index_cache_bytes_max.saturating_mul(DIRECTORIES_AT_FULL_SIZE);
+        let watches = DirectoryWatches::new(DIRECTORIES_WATCHED_MAX);
+        Self::with(disk, index_cache_bytes_max, total, watches)
+    }
+
     /// A cache that is bounded to this many bytes for all directories together.
     pub fn with_total(disk: Disk, index_cache_bytes_max: u64, total_bytes_max: u64) -> Self {
+        Self::with(disk, index_cache_bytes_max, total_bytes_max, DirectoryWatches::new(0))
+    }
+
+    fn with(
+        disk: Disk,
+        directory_bytes_max: u64,
+        total_bytes_max: u64,
+        watches: DirectoryWatches,
+    ) -> Self {
         let shared = Shared {
             disk,
-            directory_bytes_max: index_cache_bytes_max,
+            directory_bytes_max,
             total_bytes_max,
             open: Descriptors::new(INDEXES_OPEN_MAX),
-            watches: DirectoryWatches::new(DIRECTORIES_WATCHED_MAX),
+            watches,
             directories: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }

@@ -6,12 +6,12 @@
 //! 2. The kernel tells what has changed ([`DirectoryWatch`]): that alone is looked at. Whoever put
 //!    a pack in place before we asked is heard of, since the event is queued before his rename
 //!    returns; and in order, so that what a repack removes is never heard of before what it put in
-//!    its place. A watch is set when a directory of some size is listed for the second time, and
-//!    only where every change goes through this kernel.
+//!    its place. Only where every change goes through this kernel.
 //! 3. Everything listed is known by its inode: our own packs.
 //!
-//! A refresh trusts none of them, nor any list of loose objects that was made before. Nor does anything else that is out of the common: too many
-//! changes, a multi-pack-index, a pack that was told to be there and is not, an error before.
+//! A refresh trusts none of them, nor any list of loose objects that was made before. Nor does
+//! anything else that is out of the common: too many changes, a multi-pack-index, a pack that was
+//! told to be there and is not, an error before.
 
 use super::cache::{SnapshotCache, lock};
 use super::copies::Directory;
@@ -37,8 +37,6 @@ pub(super) struct State {
     /// The stamp before the listing, if it proves that nothing has changed.
     stamp: Option<Stamp>,
     listed_at: Option<Instant>,
-    /// Names in the last listing.
-    size: usize,
     pub(super) known: KnownIndexes,
     watch: Option<DirectoryWatch>,
     /// Whether all that the watch has told, and all that was there before, is in `known`.
@@ -64,10 +62,6 @@ const LISTING_TIME_MAX: Duration = Duration::from_secs(5);
 const ABSENT_TIMES_MAX: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-
-/// Names in a directory from which a watch is worth having: fewer are listed in less than a tenth
-/// of a millisecond.
-const WATCHED_FROM: usize = 128;
 
 impl SnapshotCache {
     /// An objects directory as it is now.
@@ -131,10 +125,14 @@ impl SnapshotCache {
         if state.watch.as_ref().is_some_and(|watch| !watch.is_of(&stat)) {
             state.watch = None;
         }
-        self.watch(state, &directory, freshness);
+        self.watch(state, &directory);
         let listed = self.list(state, &directory, stamp, hash, freshness);
-        // Whatever was told before the listing is in it.
-        state.is_followed = state.watch.is_some() && matches!(listed, Ok(true));
+        // Whatever was told before the listing is in it, if that was of the directory watched.
+        state.is_followed = matches!(listed, Ok(true))
+            && match &state.watch {
+                Some(watch) => self.stat(&directory)?.is_some_and(|stat| watch.is_of(&stat)),
+                None => false,
+            };
         listed.map(drop)
     }
 
@@ -180,16 +178,13 @@ impl SnapshotCache {
         Ok(state.is_followed)
     }
 
-    /// Sees to it that all changes from now on are told, if that is worth it and can be.
-    fn watch(&self, state: &mut State, directory: &Path, freshness: Freshness) {
+    /// Sees to it that all changes from now on are told, if they can be.
+    fn watch(&self, state: &mut State, directory: &Path) {
         if state.watch.as_ref().is_some_and(|watch| watch.changes() != Changes::Ended) {
             return;
         }
-        let is_worth_it = freshness == Freshness::Proof
-            && state.listed_at.is_some()
-            && state.size >= WATCHED_FROM;
         let concerns = |name: &OsStr| Concerning::of(name).is_some();
-        state.watch = is_worth_it.then(|| self.watches().watch(directory, concerns)).flatten();
+        state.watch = self.watches().watch(directory, concerns);
     }
 
     /// Lists `objects/pack` and reads what is new in it.
@@ -237,7 +232,6 @@ impl SnapshotCache {
                 state.known = updated.known;
                 (vanished, has_lost) = (updated.vanished, updated.has_lost);
             }
-            state.size = listing.len();
             state.listed_at = Some(listed_at);
             let is_whole = vanished.is_none() && (is_quiet || is_known && !has_lost);
             if is_whole || began.elapsed() >= LISTING_TIME_MAX {

@@ -54,6 +54,10 @@ impl Store {
         SnapshotCache::new(self.disk.clone(), 64 * MIB)
     }
 
+    pub(super) fn following_cache(&self) -> SnapshotCache {
+        SnapshotCache::following(self.disk.clone(), 64 * MIB)
+    }
+
     pub(super) fn snapshot(&self, cache: &SnapshotCache) -> ObjectSnapshot {
         cache.snapshot(&self.sources(), self.hash).unwrap()
     }

@@ -5,7 +5,7 @@ use packhouse::model::{CancelToken, Limits, PushId, UnpackLimit};
 use packhouse::receive::{Client, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target};
 use packhouse::repo::{Disk, Environment, Repository};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A receiver.
 pub struct Local {
@@ -42,13 +42,22 @@ impl Local {
         Self::with_limits(disk, Limits::default())
     }
 
+    /// As a server does, which keeps a record in `state_dir` and remembers from push to push.
+    pub fn serving(disk: Disk, state_dir: &Path) -> Self {
+        Self::with(disk, Limits::default(), Some(state_dir.to_owned()))
+    }
+
     pub fn with_limits(disk: Disk, limits: Limits) -> Self {
+        Self::with(disk, limits, None)
+    }
+
+    fn with(disk: Disk, limits: Limits, state_dir: Option<PathBuf>) -> Self {
         let receiver = Receiver::new(ReceiverSettings {
             disk,
             limits,
             unpack_limit: UnpackLimit::DEFAULT,
             agent: "packhouse/test".into(),
-            state_dir: None,
+            state_dir,
             hooks_apart: false,
         })
         .unwrap();

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Packs from which a directory is worth a watch.
+/// Packs of a directory that others are at work in.
 const MANY: usize = 64;
 
 /// A store of many packs, and a cache that follows its directory.
@@ -18,24 +18,32 @@ fn followed() -> (Store, SnapshotCache) {
     for number in 0..MANY {
         put(&store, number);
     }
-    let cache = store.cache();
+    let cache = store.following_cache();
     follow(&store, &cache);
     (store, cache)
 }
 
 fn follow(store: &Store, cache: &SnapshotCache) {
-    // A directory is watched when it is listed for the second time.
-    for _ in 0..2 {
-        store.snapshot(cache);
-        fs::write(store.packs().join("tmp_touch"), b"").unwrap();
-        fs::remove_file(store.packs().join("tmp_touch")).unwrap();
-    }
+    store.snapshot(cache);
+    fs::write(store.packs().join("tmp_touch"), b"").unwrap();
+    fs::remove_file(store.packs().join("tmp_touch")).unwrap();
     let (_, done) = store.count(|| store.snapshot(cache));
     assert_eq!(done, Done { stats: 1, ..Done::default() });
 }
 
 fn has(snapshot: &ObjectSnapshot, id: &ObjectId) -> bool {
     snapshot.contains(id).unwrap()
+}
+
+#[test]
+fn a_directory_without_packs_is_followed_from_the_first_push() {
+    let store = Store::bare();
+    let cache = store.following_cache();
+    follow(&store, &cache);
+    let foreign = put(&store, 1);
+    let (snapshot, done) = store.count(|| store.snapshot(&cache));
+    assert_eq!((done.listings, done.opens), (0, 1));
+    assert!(has(&snapshot, &foreign));
 }
 
 #[test]
@@ -177,7 +185,7 @@ fn a_new_multi_pack_index_and_a_repack_are_seen() {
     for number in 0..MANY {
         put(&store, number);
     }
-    let cache = store.cache();
+    let cache = store.following_cache();
     follow(&store, &cache);
     let all = |snapshot: &ObjectSnapshot| ids.iter().all(|id| has(snapshot, id));
     for command in [&["multi-pack-index", "write"][..], &["repack", "-aq"], &["repack", "-adq"]] {
@@ -271,7 +279,7 @@ fn whatever_others_do_between_two_pushes_the_view_is_that_of_a_fresh_listing() {
         for _ in 0..MANY {
             others.add();
         }
-        let cache = SnapshotCache::new(store.disk.clone(), bytes_max);
+        let cache = SnapshotCache::following(store.disk.clone(), bytes_max);
         let mut ever: Vec<ObjectId> = Vec::new();
         for _ in 0..40 {
             for _ in 0..others.numbers.below(4) {

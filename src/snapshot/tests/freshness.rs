@@ -345,7 +345,7 @@ fn a_thousand_small_packs_cost_a_lookup_what_one_costs() {
     let store = Store::bare();
     let ids: Vec<_> = (0..1000).map(|number| put(&store, number)).collect();
     settle(&store.packs());
-    let cache = store.cache();
+    let cache = store.following_cache();
     let (_, done) = store.count(|| store.snapshot(&cache));
     assert_eq!((done.listings, done.opens), (1, 1000));
     let (snapshot, done) = store.count(|| store.snapshot(&cache));
@@ -362,8 +362,7 @@ fn a_thousand_small_packs_cost_a_lookup_what_one_costs() {
     for number in 1000..1020 {
         let id = put(&store, number);
         let (snapshot, done) = store.count(|| store.snapshot(&cache));
-        // The kernel tells what comes after the second listing.
-        assert_eq!((done.listings, done.opens), (u64::from(number == 1000), 1));
+        assert_eq!((done.listings, done.opens), (0, 1));
         assert!(snapshot.contains(&id).unwrap() && snapshot.contains(&ids[0]).unwrap());
     }
 }
