@@ -3,10 +3,9 @@
 use super::error::IngestError;
 use super::inspection::{Inspection, Inspector};
 use super::memory::PushMemory;
-use super::tree_starts::TreeStarts;
+use super::tree_starts::NewEntries;
 use crate::links::{self, LinkError, NewObjects};
 use crate::model::{HashKind, Limit, Limits, ObjectId, ObjectKind};
-use crate::pack::delta::{self, Instruction};
 use std::sync::Arc;
 
 /// Collects objects and their links; one for each thread.
@@ -182,59 +181,25 @@ impl Collector {
         self.check_names()
     }
 
-    /// Notes a tree that `delta` made from a tree whose links are all noted, and returns where its
-    /// entries begin; `None` if it is malformed.
-    ///
-    /// An entry that was copied whole, from where an entry of the base begins, is an entry of the
-    /// base and not looked at again. That makes the cost of a tree that of its changes.
-    pub(super) fn note_tree_delta(
+    /// Notes a tree that was made from one whose links are all noted: only what is new in it.
+    pub(super) fn note_new_entries(
         &mut self,
         id: &ObjectId,
         content: &[u8],
-        base: &TreeStarts,
-        delta: &[u8],
-    ) -> Result<Option<TreeStarts>, IngestError> {
-        let mut starts = TreeStarts::with_room_for(base);
-        let mut region = 0;
-        // Where the next entry begins: never before the region at hand.
-        let mut at = 0;
-        // The delta was applied before, so that these errors do not happen; if they did, the tree
-        // must not pass for one without links.
-        let Ok(instructions) = delta::instructions(delta, base.content_len()) else {
-            self.note_malformed();
-            return Ok(None);
-        };
-        for instruction in instructions {
-            let Ok(instruction) = instruction else {
-                self.note_malformed();
-                return Ok(None);
-            };
-            let end = region + instruction.len();
-            while at < end {
-                if let Instruction::Copy(range) = &instruction {
-                    let from = range.start + (at - region);
-                    at += starts.copy_whole(base, from..range.end, at);
-                    if at >= end {
-                        break;
-                    }
-                }
-                let mut entries = links::tree(content.get(at..).unwrap_or_default(), self.hash);
-                // Nothing where an entry should be is as bad as half of one.
-                let entry = entries.next().unwrap_or(Err(LinkError::TreeTruncated));
-                match self.note_entry(&entry) {
-                    Noted::Named => {}
-                    Noted::Malformed => return Ok(None),
-                    Noted::NameTooLong => return Err(self.name_too_long(id)),
-                }
-                starts.push(at);
-                self.check_entries(id, starts.entries())?;
-                at = content.len() - entries.rest().len();
+        new: &NewEntries,
+    ) -> Result<(), IngestError> {
+        for &start in &new.starts {
+            let entry = content.get(start as usize..).unwrap_or_default();
+            // Nothing where an entry should be is as bad as half of one.
+            let entry = links::tree(entry, self.hash).next();
+            match self.note_entry(&entry.unwrap_or(Err(LinkError::TreeTruncated))) {
+                Noted::Named => {}
+                Noted::Malformed => return Ok(()),
+                Noted::NameTooLong => return Err(self.name_too_long(id)),
             }
-            region = end;
         }
-        self.check_entries(id, starts.entries())?;
-        self.check_names()?;
-        Ok(Some(starts.finish(content.len())))
+        self.check_entries(id, new.total)?;
+        self.check_names()
     }
 
     /// Notes that an object cannot be read for its links.

@@ -81,7 +81,8 @@ impl MemoryPlan {
     }
 }
 
-fn useful_threads(threads: usize, objects: u32) -> u64 {
+/// As many of `threads` as are of use for a pack of `objects`.
+pub(super) fn useful_threads(threads: usize, objects: u32) -> u64 {
     (threads as u64).min(u64::from(objects / OBJECTS_PER_THREAD_MIN)).max(1)
 }
 

@@ -25,9 +25,10 @@
 //! | `options`, `outcome`, `error` | what goes in and what comes out |
 //! | `existing`, `existing_reader`, `from_snapshot` | what is asked of the objects that are there already |
 //! | `receive`, `pace`, `visitor`, `spool`, `kept_deltas` | pass one |
+//! | `early`, `naming` | what is made of deltas in pass one already |
 //! | `resolve`, `worker`, `bases`, `spare`, `maker`, `entry_reader` | pass two |
 //! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
-//! | `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
+//! | `namer`, `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
 //! | `inspection`, `inspect_rest`, `refusal` | what fsck is asked, and what it says |
 //! | `loose`, `thin`, `thin_base`, `in_order`, `pack_body`, `store` | what is left for the quarantine |
 //!
@@ -39,6 +40,7 @@ mod collision;
 mod content;
 mod context;
 mod delta_stream;
+mod early;
 mod entry_reader;
 mod error;
 mod existing;
@@ -52,6 +54,8 @@ mod loose;
 mod maker;
 mod memory;
 mod memory_plan;
+mod namer;
+mod naming;
 mod object_hash;
 mod options;
 mod outcome;

@@ -10,6 +10,7 @@ use crate::model::{Limit, Limits};
 use crate::pack::inflate::Sirocco;
 use crate::pack::parser::{PackEnd, PackParser};
 use std::io::{self, Read};
+use std::thread;
 use std::time::Instant;
 
 /// A pack whose bytes have all come.
@@ -50,14 +51,29 @@ pub(super) fn receive<'d>(
     input: &mut dyn Read,
     context: Context<'d>,
 ) -> Result<Received<'d>, IngestError> {
-    let options = context.options;
     let mut spool = Spool::new(context.destination);
+    let (end, arrived) = thread::scope(|scope| {
+        let mut arrivals = Arrivals::new(context, scope);
+        let end = read_pack(input, &mut spool, &mut arrivals, context)?;
+        spool.settle()?;
+        arrivals.finish().map(|arrived| (end, arrived))
+    })?;
+    Ok(Received { spool, end, arrived })
+}
+
+fn read_pack(
+    input: &mut dyn Read,
+    spool: &mut Spool<'_>,
+    arrivals: &mut Arrivals<'_, '_>,
+    context: Context<'_>,
+) -> Result<PackEnd, IngestError> {
+    let options = context.options;
     let mut parser = PackParser::<Sirocco>::new(options.hash, &options.limits);
     if options.input_bytes_max > 0 {
         let (name, value) = ("receive.maxInputSize", options.input_bytes_max);
         parser = parser.with_pack_limit(Limit { name, value, unit: "bytes" });
     }
-    let (mut arrivals, mut pace) = (Arrivals::new(context), Pace::default());
+    let mut pace = Pace::default();
     loop {
         context.check_on()?;
         let (room, began) = (spool.room()?, Instant::now());
@@ -70,8 +86,9 @@ pub(super) fn receive<'d>(
             let limit = options.limits.push_memory_bytes();
             return Err(IngestError::TooSlow { limit });
         }
-        let fed = parser.feed(spool.arrived(len), &mut arrivals)?;
+        let fed = parser.feed(spool.arrived(len), arrivals)?;
         spool.advance(fed.consumed);
+        arrivals.flush();
         if fed.done {
             let is_over = fed.consumed == len
                 && (options.surplus == Surplus::Leave || read(input, &mut [0])? == 0);
@@ -81,9 +98,7 @@ pub(super) fn receive<'d>(
             break;
         }
     }
-    let end = parser.finish()?;
-    spool.settle()?;
-    Ok(Received { spool, end, arrived: arrivals.finish()? })
+    Ok(parser.finish()?)
 }
 
 /// What one read brings; 0 at the end of the input.

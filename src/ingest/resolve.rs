@@ -19,6 +19,7 @@ use crate::pack::delta_tree::DeltaTree;
 use crate::pack::table::EntryTable;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// What was found out beyond the objects themselves.
@@ -54,7 +55,7 @@ pub(super) fn resolve(
     context: Context<'_>,
     loose: Option<&LooseObjects<'_>>,
 ) -> Result<Resolution, IngestError> {
-    let mut tally = Tally::default();
+    let mut tally = Tally { resolved: received.arrived.made, ..Tally::default() };
     let mut candidates = Vec::new();
     let roots = if loose.is_some() { all_whole(received) } else { parents(received) };
     let found = round(received, context, loose, &candidates, &roots)?;
@@ -74,6 +75,9 @@ pub(super) fn resolve(
             Some(error) => error,
             None => unresolved(received, tally.resolved)?,
         });
+    }
+    for other in std::mem::take(&mut received.arrived.collectors) {
+        received.arrived.collector.absorb(other)?;
     }
     inspect(received, context, &candidates)?;
     tally.used.sort_unstable();
@@ -95,8 +99,8 @@ impl Tally {
     fn add(&mut self, received: &mut Received<'_>, found: Vec<Found>) -> Result<(), IngestError> {
         let mut bytes_peak = 0;
         for found in found {
-            self.resolved += found.resolved.len() as u64;
-            for (place, kind, id) in found.resolved.iter() {
+            self.resolved += found.named.len();
+            for (place, kind, id) in found.named.iter() {
                 received.arrived.table.set_object(place, kind, id);
             }
             received.arrived.collector.absorb(found.collector)?;
@@ -123,10 +127,15 @@ fn round(
     // The first thread goes on collecting where pass one has stopped: one thread alone merges
     // nothing.
     let own = std::mem::replace(&mut received.arrived.collector, empty);
-    let received = &*received;
-    let shared = Shared::new(received, context, loose, candidates);
+    // The others go on where those of pass one have stopped.
+    let collectors = Mutex::new(std::mem::take(&mut received.arrived.collectors));
+    let received_now = &*received;
+    let shared = Shared::new(received_now, context, loose, candidates);
     let next = AtomicUsize::new(0);
-    let work = |collector: Collector| {
+    let work = |collector: Option<Collector>| {
+        let collector = collector
+            .or_else(|| lock(&collectors).pop())
+            .unwrap_or_else(|| received_now.arrived.collector.sibling());
         let mut worker = Worker::new(&shared, collector);
         let mut told = 0;
         while let Some(root) = roots.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -146,12 +155,9 @@ fn round(
     let results = thread::scope(|scope| {
         // Where there is no other thread to be had, this one does it all.
         let others: Vec<_> = (1..threads)
-            .filter_map(|_| {
-                let collector = received.arrived.collector.sibling();
-                thread::Builder::new().spawn_scoped(scope, || work(collector)).ok()
-            })
+            .filter_map(|_| thread::Builder::new().spawn_scoped(scope, || work(None)).ok())
             .collect();
-        let mut results = vec![work(own)];
+        let mut results = vec![work(Some(own))];
         for other in others {
             match other.join() {
                 Ok(result) => results.push(result),
@@ -160,7 +166,12 @@ fn round(
         }
         results
     });
+    received.arrived.collectors = collectors.into_inner().unwrap_or_else(PoisonError::into_inner);
     join(results)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What all threads of one job gave, or the error of one of them.

@@ -47,6 +47,7 @@ pub fn ingest(
     let has_come = Instant::now();
     if let Some(progress) = &options.progress {
         progress.note_arrival(received.arrived.tree.deltas());
+        progress.add_resolved(received.arrived.made);
     }
     received.check_expansion(received.arrived.inflated_bytes, &options.limits)?;
     plan(&mut received, context);
@@ -81,6 +82,7 @@ pub fn ingest(
     };
     let kept_bytes = arrived.kept.bytes() as u64;
     let in_memory = arrived.largest_bytes.min(arrived.plan.object_bytes_max as u64);
+    let in_memory = in_memory + arrived.bytes_peak as u64;
     let objects = arrived.collector.into_objects();
     Ok(Ingested {
         stored,

@@ -2,6 +2,7 @@
 
 use crate::links;
 use crate::model::HashKind;
+use crate::pack::delta::{self, Instruction};
 use std::ops::Range;
 
 /// Where each entry of a well-formed tree begins, and where the last one ends.
@@ -9,6 +10,24 @@ use std::ops::Range;
 pub(super) struct TreeStarts {
     /// Ascending; the length of the tree comes last.
     starts: Vec<u32>,
+}
+
+/// What a delta makes of a tree whose entries are all known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TreeChange {
+    /// Where the entries of the tree begin; `None` if one of them cannot be read.
+    pub(super) starts: Option<TreeStarts>,
+    /// Those that are not entries of the base.
+    pub(super) new: NewEntries,
+}
+
+/// The entries of a tree that are not those of the one that it was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NewEntries {
+    /// Where they begin. The last one is the one that cannot be read, if there is one.
+    pub(super) starts: Vec<u32>,
+    /// How many entries the tree has that can be read, old and new.
+    pub(super) total: u64,
 }
 
 impl TreeStarts {
@@ -25,6 +44,60 @@ impl TreeStarts {
             }
         }
         u32::try_from(content.len()).is_ok().then(|| starts.finish(content.len()))
+    }
+
+    /// What `delta`, which was applied, has made of this tree: `content`.
+    ///
+    /// An entry that was copied whole, from where an entry of the base begins, is an entry of the
+    /// base and not looked at again. That makes the cost of a tree that of its changes.
+    pub(super) fn change(&self, content: &[u8], delta: &[u8], hash: HashKind) -> TreeChange {
+        let mut starts = Self::with_room_for(self);
+        let mut new = NewEntries::default();
+        let end = starts.follow(self, content, delta, hash, &mut new.starts);
+        new.total = starts.entries();
+        if let Err(at) = end {
+            new.starts.push(key(at));
+            return TreeChange { starts: None, new };
+        }
+        TreeChange { starts: Some(starts.finish(content.len())), new }
+    }
+
+    /// Follows the instructions of `delta`. An error tells where an entry cannot be read.
+    fn follow(
+        &mut self,
+        base: &Self,
+        content: &[u8],
+        delta: &[u8],
+        hash: HashKind,
+        new: &mut Vec<u32>,
+    ) -> Result<(), usize> {
+        let mut region = 0;
+        // Where the next entry begins: never before the region at hand.
+        let mut at = 0;
+        // The delta was applied before, so that these errors do not happen; if they did, the tree
+        // must not pass for one without links.
+        let end = content.len();
+        for instruction in delta::instructions(delta, base.content_len()).map_err(|_| end)? {
+            let instruction = instruction.map_err(|_| end)?;
+            let end = region + instruction.len();
+            while at < end {
+                if let Instruction::Copy(range) = &instruction {
+                    let from = range.start + (at - region);
+                    at += self.copy_whole(base, from..range.end, at);
+                    if at >= end {
+                        break;
+                    }
+                }
+                let mut entries = links::tree(content.get(at..).unwrap_or_default(), hash);
+                // Nothing where an entry should be is as bad as half of one.
+                let Some(Ok(_)) = entries.next() else { return Err(at) };
+                self.push(at);
+                new.push(key(at));
+                at = content.len() - entries.rest().len();
+            }
+            region = end;
+        }
+        Ok(())
     }
 
     /// None yet, for a tree like `other`.
@@ -63,7 +136,6 @@ impl TreeStarts {
     /// range, as they are found at `at` of this tree. Returns how long they are together: 0 if no
     /// entry begins at the start of the range.
     pub(super) fn copy_whole(&mut self, base: &Self, range: Range<usize>, at: usize) -> usize {
-        let key = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
         let Ok(first) = base.starts.binary_search(&key(range.start)) else { return 0 };
         let tail = base.starts.get(first..).unwrap_or_default();
         let count = tail.partition_point(|&start| start <= key(range.end));
@@ -74,13 +146,17 @@ impl TreeStarts {
     }
 }
 
+fn key(position: usize) -> u32 {
+    // Trees of more bytes have no starts.
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ingest::collector::Collector;
     use crate::links::{Link, NewObjects};
     use crate::model::{Limits, ObjectId, ObjectKind};
-    use crate::pack::delta;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -213,7 +289,9 @@ mod tests {
                     // Too short for git, or empty.
                     break;
                 }
-                let made = by_delta.note_tree_delta(&id, &content, &starts, &delta).unwrap();
+                let change = starts.change(&content, &delta, HASH);
+                by_delta.note_new_entries(&id, &content, &change.new).unwrap();
+                let made = change.starts;
                 whole.note(&id, ObjectKind::Tree, &content).unwrap();
                 prop_assert_eq!(&made, &TreeStarts::of(&content, HASH));
                 // What cannot be read makes no base for others.

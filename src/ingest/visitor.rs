@@ -4,13 +4,15 @@
 use super::collector::Collector;
 use super::collision::CollisionCheck;
 use super::context::Context;
+use super::early::Early;
 use super::error::IngestError;
 use super::kept_deltas::KeptDeltas;
 use super::maker::DELTA_HEADER_BYTES_MAX;
 use super::memory_plan::{KEPT_PARTS, MemoryPlan, OBJECT_BYTES_MIN};
+use super::namer::Named;
+use super::naming::Naming;
 use super::object_hash::object_id;
 use super::streamed::StreamedObject;
-use super::worker::Resolved;
 use crate::model::{HashKind, Limit, ObjectId, ObjectKind};
 use crate::pack::delta;
 use crate::pack::delta_tree::{DeltaTree, DeltaTreeBuilder};
@@ -18,6 +20,7 @@ use crate::pack::entry::EntryKind;
 use crate::pack::header::PackHeader;
 use crate::pack::parser::{Delivery, EntryEnd, EntryStart, PackVisitor};
 use crate::pack::table::EntryTable;
+use std::thread::Scope;
 
 /// Everything about a pack but its bytes.
 #[derive(Debug)]
@@ -30,6 +33,12 @@ pub(super) struct Arrived {
     pub(super) kept: KeptDeltas,
     /// The whole objects and their links.
     pub(super) collector: Collector,
+    /// Objects of deltas that are made already, and named in the table.
+    pub(super) made: u64,
+    /// The same with their links, as they were collected.
+    pub(super) collectors: Vec<Collector>,
+    /// The most memory that contents took that were held meanwhile.
+    pub(super) bytes_peak: usize,
     /// Whole objects that were not in memory when they could have been compared with the existing
     /// ones of their ids.
     pub(super) uncompared: Vec<u32>,
@@ -44,8 +53,11 @@ pub(super) struct Arrived {
 }
 
 /// Hears of each entry.
-pub(super) struct Arrivals<'a> {
+pub(super) struct Arrivals<'s, 'a> {
     context: Context<'a>,
+    /// Where threads are started.
+    scope: &'s Scope<'s, 'a>,
+    early: Option<Early<'s, 'a>>,
     check: CollisionCheck<'a>,
     table: EntryTable,
     builder: DeltaTreeBuilder,
@@ -86,11 +98,13 @@ enum Content {
     Beginning(Vec<u8>),
 }
 
-impl<'a> Arrivals<'a> {
-    pub(super) fn new(context: Context<'a>) -> Self {
+impl<'s, 'a> Arrivals<'s, 'a> {
+    pub(super) fn new(context: Context<'a>, scope: &'s Scope<'s, 'a>) -> Self {
         let (hash, limits) = (context.options.hash, &context.options.limits);
         Self {
             context,
+            scope,
+            early: None,
             check: context.collision_check(),
             table: EntryTable::new(hash),
             builder: DeltaTreeBuilder::new(hash),
@@ -114,17 +128,53 @@ impl<'a> Arrivals<'a> {
     /// What has arrived, once all of it has.
     pub(super) fn finish(mut self) -> Result<Arrived, IngestError> {
         self.account()?;
+        let (mut tree, mut table) = (self.builder.build(), self.table);
+        let bytes_peak = self.early.as_ref().map_or(0, Early::bytes_peak);
+        let naming = self.early.map(Early::into_naming).transpose()?;
+        let (mut made, mut collectors) = (0, Vec::new());
+        for (named, collector) in naming.map(Naming::finish).transpose()?.unwrap_or_default() {
+            made += named.len();
+            for (place, kind, id) in named.iter() {
+                table.set_object(place, kind, id);
+            }
+            collectors.push(collector);
+        }
+        if made > 0 {
+            tree.leave_out_named(&table);
+        }
         Ok(Arrived {
-            tree: self.builder.build(),
-            table: self.table,
+            tree,
+            table,
             kept: self.kept,
             collector: self.collector,
+            made,
+            collectors,
+            bytes_peak,
             uncompared: self.uncompared,
             inflated_bytes: self.inflated_bytes,
             largest_bytes: self.largest_bytes,
             version: self.version,
             plan: self.plan,
         })
+    }
+
+    /// Hands on what waits to be handed on. To be called when nothing more is there for now.
+    pub(super) fn flush(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.flush();
+        }
+    }
+
+    /// Has the object of the delta at hand made at once, if that can be.
+    fn make(&mut self, place: u32, delta: &[u8], result_size: u64) -> bool {
+        let (Some(early), EntryKind::OfsDelta { base_offset }) = (&mut self.early, self.kind)
+        else {
+            return false;
+        };
+        // What the pack may expand to is known when it has come; until then, by what has come.
+        let limits = &self.context.options.limits;
+        self.inflated_bytes <= limits.expanded_bytes_max(self.offset)
+            && early.make((place, self.offset), base_offset, delta, result_size)
     }
 
     /// Whether there is memory for an object or delta of `size` bytes.
@@ -183,16 +233,16 @@ impl<'a> Arrivals<'a> {
     }
 
     /// Counts the object that a delta makes, of which `beginning` is enough to tell the size.
-    fn count_result(&mut self, beginning: &[u8]) -> Result<(), IngestError> {
+    fn count_result(&mut self, beginning: &[u8]) -> Result<u64, IngestError> {
         let offset = self.offset;
         match delta::header(beginning) {
-            Ok(header) => self.count_bytes(header.result_size),
+            Ok(header) => self.count_bytes(header.result_size).map(|()| header.result_size),
             Err(fault) => Err(IngestError::BadDelta { offset, fault }),
         }
     }
 }
 
-impl PackVisitor for Arrivals<'_> {
+impl PackVisitor for Arrivals<'_, '_> {
     type Error = IngestError;
 
     fn header(&mut self, header: PackHeader) -> Result<(), IngestError> {
@@ -202,7 +252,13 @@ impl PackVisitor for Arrivals<'_> {
         let kept = cache / KEPT_PARTS;
         self.plan = MemoryPlan::new(cache - kept, options.limits.big_file_bytes, 1, header.count);
         self.kept = KeptDeltas::new(kept);
-        self.collector.set_unpacks(!options.unpack_limit.keeps(header.count.into()));
+        let unpacks = !options.unpack_limit.keeps(header.count.into());
+        self.collector.set_unpacks(unpacks);
+        // fsck looks at objects in their order.
+        if !unpacks && options.fsck.is_none() {
+            let naming = Naming::start(self.scope, self.context, &self.collector, header.count);
+            self.early = Some(Early::new(self.context, naming, self.plan.object_bytes_max));
+        }
         Ok(())
     }
 
@@ -236,11 +292,16 @@ impl PackVisitor for Arrivals<'_> {
             self.collector.note(&id, kind, content)?;
             self.check.check(&id, kind, content)?;
             self.content = Content::Object(kind, id);
+            if let Some(early) = &mut self.early {
+                early.hold(self.offset, kind, content);
+            }
         } else {
-            self.count_result(content)?;
-            let place = self.place();
-            self.kept.keep(place, content, self.count.saturating_sub(place), self.context.memory);
+            let (place, result_size) = (self.place(), self.count_result(content)?);
             self.content = Content::Delta;
+            if self.make(place, content, result_size) {
+                return Ok(());
+            }
+            self.kept.keep(place, content, self.count.saturating_sub(place), self.context.memory);
         }
         Ok(())
     }
@@ -293,7 +354,7 @@ fn entry_bytes(hash: HashKind) -> usize {
     EntryTable::entry_bytes(hash)
         + DeltaTree::ENTRY_BYTES
         + KeptDeltas::ENTRY_BYTES
-        + Resolved::bytes(hash)
+        + Named::bytes(hash)
 }
 
 #[cfg(test)]
@@ -302,7 +363,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_an_entry_take_less_than_eighty_bytes() {
-        let for_good = entry_bytes(HashKind::Sha1) - Resolved::bytes(HashKind::Sha1);
+        let for_good = entry_bytes(HashKind::Sha1) - Named::bytes(HashKind::Sha1);
         assert_eq!((for_good, entry_bytes(HashKind::Sha1)), (49, 77));
         assert_eq!(DeltaTree::ref_delta_bytes(20), 25);
     }

@@ -1,18 +1,18 @@
-//! One thread of pass two: the objects of deltas, made and checked tree by tree.
+//! One thread of pass two: the objects of deltas, made and named tree by tree.
 
 use super::bases::HeldBases;
 use super::collector::Collector;
-use super::collision::CollisionCheck;
 use super::content::{Content, ContentWriter};
 use super::error::IngestError;
 use super::existing_reader::Piece;
 use super::maker::{Delta as Prepared, Maker};
+use super::namer::{Named, Namer};
 use super::object_hash::{ObjectHasher, object_id};
 use super::resolve::Shared;
 use super::spare::Spare;
 use super::streamed::StreamedObject;
-use super::tree_starts::TreeStarts;
-use crate::model::{HashKind, ObjectId, ObjectKind, oid};
+use super::tree_starts::{TreeChange, TreeStarts};
+use crate::model::{ObjectId, ObjectKind};
 use crate::pack::delta_tree::{Delta, Walk};
 use std::ops::ControlFlow;
 
@@ -20,23 +20,23 @@ use std::ops::ControlFlow;
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     maker: Maker<'a>,
-    check: CollisionCheck<'a>,
+    namer: Namer<'a>,
     bases: HeldBases,
     /// The object at hand.
     object: Vec<u8>,
     spare: Spare,
-    found: Found,
+    used: Vec<usize>,
+    base_error: Option<IngestError>,
+    bytes_peak: usize,
     /// Bytes that were made again because their memory was needed.
     remade_bytes: u64,
-    /// Memory of the tables of links that is accounted for.
-    tables: u64,
 }
 
 /// What a worker has to tell.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The objects of deltas.
-    pub(super) resolved: Resolved,
+    pub(super) named: Named,
     /// All objects that it met, with their links.
     pub(super) collector: Collector,
     /// The existing objects that it used as bases, by their number.
@@ -45,46 +45,6 @@ pub(super) struct Found {
     pub(super) base_error: Option<IngestError>,
     /// The most memory that contents took.
     pub(super) bytes_peak: usize,
-}
-
-/// Places with the objects that they hold.
-///
-/// The ids lie together, without what an [`ObjectId`] has to tell its hash by.
-#[derive(Debug)]
-pub(super) struct Resolved {
-    id_bytes: usize,
-    places: Vec<(u32, ObjectKind)>,
-    ids: Vec<u8>,
-}
-
-impl Resolved {
-    /// Memory for each.
-    pub(super) fn bytes(hash: HashKind) -> usize {
-        size_of::<(u32, ObjectKind)>() + hash.len_in_bytes()
-    }
-
-    fn new(hash: HashKind) -> Self {
-        Self { id_bytes: hash.len_in_bytes(), places: Vec::new(), ids: Vec::new() }
-    }
-
-    fn push(&mut self, place: u32, kind: ObjectKind, id: &ObjectId) {
-        self.places.push((place, kind));
-        self.ids.extend_from_slice(id.as_slice());
-    }
-
-    /// How many.
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Each with its place.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, ObjectKind, &oid)> {
-        let ids = self.ids.chunks_exact(self.id_bytes);
-        self.places
-            .iter()
-            .zip(ids)
-            .filter_map(|(&(place, kind), id)| Some((place, kind, oid::try_from_bytes(id).ok()?)))
-    }
 }
 
 /// From where a walk begins.
@@ -99,33 +59,29 @@ pub(super) enum Root {
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, collector: Collector) -> Self {
         let plan = shared.plan;
-        let tables = collector.memory_bytes();
         Self {
             shared,
             maker: shared.maker(),
-            check: shared.context.collision_check(),
+            namer: Namer::new(shared.context, collector),
             bases: HeldBases::new(plan.held_bytes_max),
             object: Vec::new(),
             spare: Spare::new(plan.object_bytes_max),
-            found: Found {
-                resolved: Resolved::new(shared.table.hash()),
-                collector,
-                used: Vec::new(),
-                base_error: None,
-                bytes_peak: 0,
-            },
+            used: Vec::new(),
+            base_error: None,
+            bytes_peak: 0,
             remade_bytes: 0,
-            tables,
         }
     }
 
     /// How many deltas it has made into objects so far.
     pub(super) fn resolved(&self) -> u64 {
-        self.found.resolved.len() as u64
+        self.namer.named_len()
     }
 
     pub(super) fn into_found(self) -> Found {
-        self.found
+        let Self { namer, used, base_error, bytes_peak, .. } = self;
+        let (named, collector) = namer.into_parts();
+        Found { named, collector, used, base_error, bytes_peak }
     }
 
     /// Resolves everything below `root`, and stores the objects if they become loose.
@@ -162,13 +118,13 @@ impl<'a> Worker<'a> {
                 }
                 match self.existing(&id) {
                     Ok((kind, content)) => {
-                        self.found.used.push(number);
+                        self.used.push(number);
                         self.bases.push_pinned(place, content);
                         self.below(walk, first, kind)?;
                     }
                     // It counts if it is still needed in the end.
                     Err(error @ IngestError::Existing { .. }) => {
-                        self.found.base_error.get_or_insert(error);
+                        self.base_error.get_or_insert(error);
                     }
                     Err(error) => return Err(error),
                 }
@@ -208,13 +164,16 @@ impl<'a> Worker<'a> {
             let content = self.make_again(delta.base)?;
             self.bases.restore(content);
         }
+        if self.shared.table.kind(delta.place).is_some() {
+            return self.pass(delta, kind, walk);
+        }
         let prepared = self.maker.prepare(delta.place)?;
         let (base, starts) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
         let result_size = prepared.result_size();
         self.shared.context.check_metadata(kind, result_size)?;
         let memory = self.shared.context.memory;
         if !self.shared.plan.fits(result_size)
-            && !self.found.collector.makes_room(kind, result_size, memory)?
+            && !self.namer.collector().makes_room(kind, result_size, memory)?
         {
             return self.resolve_large(delta, prepared, kind, walk);
         }
@@ -230,23 +189,18 @@ impl<'a> Worker<'a> {
             })?;
             None
         };
-        let id = object_id(self.shared.table.hash(), kind, &self.object)?;
-        let collector = &mut self.found.collector;
-        collector.inspect(&id, kind, &self.object)?;
-        collector.insert(&id, kind);
-        let mut own_starts = None;
-        if let Some(starts) = starts {
-            let instructions = self.maker.instructions(delta.place);
-            own_starts = collector.note_tree_delta(&id, &self.object, starts, instructions)?;
-        } else {
-            collector.note_links(&id, kind, &self.object)?;
-        }
-        self.account()?;
-        self.check.check(&id, kind, &self.object)?;
+        let change = starts.map(|base| {
+            let delta = self.maker.instructions(delta.place);
+            base.change(&self.object, delta, self.shared.table.hash())
+        });
+        let (mut own_starts, new) = match change {
+            Some(TreeChange { starts, new }) => (starts, Some(new)),
+            None => (None, None),
+        };
+        let id = self.namer.name(delta.place, kind, &self.object, new.as_ref())?;
         if let Some(loose) = &self.shared.loose {
             loose.write(&id, kind, &self.object)?;
         }
-        self.found.resolved.push(delta.place, kind, &id);
         let is_base = walk.resolved(delta, &id);
         self.note_peak();
         self.release(delta);
@@ -271,30 +225,50 @@ impl<'a> Worker<'a> {
         let size = prepared.result_size();
         let (base, _) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
         let mut object = StreamedObject::new(self.shared.table.hash(), kind, size);
-        let (collector, shared) = (&mut self.found.collector, self.shared);
+        let (collector, shared) = (self.namer.collector(), self.shared);
         self.maker.stream(delta.place, prepared, base, |piece| {
             shared.check_on()?;
             object.piece(piece, collector)
         })?;
         let id = object.finish(collector)?;
-        self.account()?;
-        self.found.resolved.push(delta.place, kind, &id);
+        self.namer.account()?;
+        self.namer.note(delta.place, kind, &id);
         self.note_peak();
         let is_base = walk.resolved(delta, &id);
-        let is_there = self.check.is_due(&id)?;
+        let is_there = self.namer.check().is_due(&id)?;
         let mut content = None;
         if is_base || is_there {
             // Only now it is known that the object is worth the disk.
             let (base, _) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
             let made = self.maker.content(delta.place, base)?;
             if is_there {
-                self.check.compare_content(&id, kind, &made)?;
+                self.namer.check().compare_content(&id, kind, &made)?;
             }
             content = Some(made);
         }
         self.release(delta);
         if let Some(content) = content.filter(|_| is_base) {
             self.bases.push(delta.place, content, None);
+        }
+        Ok(())
+    }
+
+    /// Makes the object of a delta that was made and named while the pack came, because others are
+    /// made from it.
+    fn pass(
+        &mut self,
+        delta: &Delta,
+        kind: ObjectKind,
+        walk: &mut Walk<'_>,
+    ) -> Result<(), IngestError> {
+        let (base, _) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
+        let content = self.maker.content(delta.place, base)?;
+        let is_base = walk.resolved(delta, self.shared.table.id(delta.place));
+        self.note_peak();
+        self.release(delta);
+        if is_base {
+            let starts = if kind == ObjectKind::Tree { self.starts(&content) } else { None };
+            self.bases.push(delta.place, content, starts);
         }
         Ok(())
     }
@@ -328,8 +302,7 @@ impl<'a> Worker<'a> {
             let size = content.len();
             content = self.maker.content(place, &content)?;
             self.remade_bytes = self.remade_bytes.saturating_add(size);
-            self.found.bytes_peak =
-                self.found.bytes_peak.max(self.bytes() + content.memory_bytes());
+            self.bytes_peak = self.bytes_peak.max(self.bytes() + content.memory_bytes());
         }
         self.remade_bytes = self.remade_bytes.saturating_add(content.len());
         self.shared.check_expansion(self.remade_bytes)?;
@@ -347,16 +320,6 @@ impl<'a> Worker<'a> {
                 Ok(self.existing(&id)?.1)
             }
         }
-    }
-
-    /// Takes memory for what the tables have grown by.
-    fn account(&mut self) -> Result<(), IngestError> {
-        let tables = self.found.collector.memory_bytes();
-        if tables > self.tables {
-            self.shared.context.memory.add_tables(tables - self.tables)?;
-            self.tables = tables;
-        }
-        Ok(())
     }
 
     /// The content of an existing object, which must be that of its id.
@@ -419,12 +382,12 @@ impl<'a> Worker<'a> {
     }
 
     fn note_peak(&mut self) {
-        self.found.bytes_peak = self.found.bytes_peak.max(self.bytes());
+        self.bytes_peak = self.bytes_peak.max(self.bytes());
     }
 }
 
 impl std::fmt::Debug for Worker<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("found", &self.found).finish_non_exhaustive()
+        f.debug_struct("Worker").field("resolved", &self.resolved()).finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 mod history;
 
 mod bases;
+mod early;
 mod from_git;
 mod fsck;
 mod hostile;

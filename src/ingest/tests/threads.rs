@@ -31,6 +31,8 @@ fn families(thin: bool) -> Vec<u8> {
                 for member in 1..MEMBERS {
                     base = builder.ofs_delta(base, &delta(member));
                 }
+                let again = encode_delta(&of(4), &of(6)).unwrap();
+                builder.ref_delta(id(family, 4), &again);
             }
             1 => {
                 for member in (1..MEMBERS).rev() {

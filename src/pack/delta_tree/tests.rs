@@ -230,3 +230,27 @@ fn an_empty_pack_has_no_roots() {
     let null: &oid = &ObjectId::null(HashKind::Sha256);
     assert!(tree.claim_children_of_id(null, 0).is_empty());
 }
+
+#[test]
+fn deltas_that_are_named_are_left_out_unless_others_need_them() {
+    // 0 is whole; 1 to 3 are a chain, 4 a twig of 1, 5 hangs on 3 by id, 6 on 2, 7 on 4.
+    let kinds = [WHOLE, ofs(0), ofs(1), ofs(2), ofs(1), by_id(3), ofs(2), ofs(4)];
+    let walked = |named: &[u32]| {
+        let (mut table, mut tree) = tree_of(HashKind::Sha1, &kinds);
+        for &place in named {
+            table.set_object(place, ObjectKind::Blob, &id(place));
+        }
+        table.set_object(0, ObjectKind::Blob, &id(0));
+        tree.leave_out_named(&table);
+        assert_eq!(tree.deltas(), 7);
+        let mut places: Vec<_> =
+            walk_all(&mut table, &tree).into_iter().map(|delta| delta.place).collect();
+        places.sort_unstable();
+        places
+    };
+    assert_eq!(walked(&[]), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(walked(&[4, 7]), [1, 2, 3, 5, 6]);
+    assert_eq!(walked(&[1, 4]), [1, 2, 3, 4, 5, 6, 7]);
+    // Something is made from 3, whatever it is called.
+    assert_eq!(walked(&[1, 2, 3, 4, 6, 7]), [1, 2, 3, 5]);
+}

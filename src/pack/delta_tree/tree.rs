@@ -203,6 +203,37 @@ impl DeltaTree {
         self.refs.unclaimed()
     }
 
+    /// Leaves the deltas whose objects have their names in `table` out of all walks, but for those
+    /// that a delta without a name is made from, directly or not.
+    ///
+    /// To be called before any walk; what counts as a delta stays the same.
+    pub fn leave_out_named(&mut self, table: &EntryTable) {
+        let mut is_left = vec![false; self.bases.len()];
+        for at in (0..self.bases.len()).rev() {
+            let (base, place) = (*self.bases[at].get_mut(), u32::try_from(at).unwrap_or(u32::MAX));
+            let left = match table.kind(place) {
+                Some(_) => is_left[at] || self.refs.is_named(table.id(place)),
+                None => true,
+            };
+            is_left[at] = left;
+            if left && base < ENTRIES_MAX {
+                is_left[base as usize] = true;
+            }
+        }
+        let mut children = Vec::new();
+        for at in 0..self.bases.len() {
+            let own = self.starts[at] as usize..self.starts[at + 1] as usize;
+            // No more than there were.
+            self.starts[at] = u32::try_from(children.len()).unwrap_or(u32::MAX);
+            let left = self.children[own].iter().filter(|child| is_left[**child as usize]);
+            children.extend(left);
+        }
+        if let Some(end) = self.starts.last_mut() {
+            *end = u32::try_from(children.len()).unwrap_or(u32::MAX);
+        }
+        self.children = children;
+    }
+
     fn descendants_of(&self, place: u32) -> u32 {
         let mut count = 0;
         let mut pending = vec![place];
