@@ -51,15 +51,7 @@ impl Connectivity<'_> {
         tips: &[ObjectId],
         refs: &mut dyn RefValues,
     ) -> Result<Verdicts, ConnectivityError> {
-        let stores = &Stores {
-            hash: self.hash,
-            new: self.new,
-            old: self.old,
-            brought: self.brought,
-            bytes_max: self.metadata_bytes,
-            memory: self.metadata_memory,
-            cancel: self.cancel,
-        };
+        let stores = &self.stores();
         let wants = Wants::new(stores, tips);
         let old_values = refs.old_values();
         let commits = Commits::new(stores, self.commit_graph, self.shallow);
@@ -81,6 +73,18 @@ impl Connectivity<'_> {
             unreferenced.sort_unstable();
         }
         Ok(Verdicts { tips, unreferenced })
+    }
+
+    pub(super) fn stores(&self) -> Stores<'_> {
+        Stores {
+            hash: self.hash,
+            new: self.new,
+            old: self.old,
+            brought: self.brought,
+            bytes_max: self.metadata_bytes,
+            memory: self.metadata_memory,
+            cancel: self.cancel,
+        }
     }
 }
 
@@ -138,7 +142,7 @@ fn prove_rest(
 
 /// What has to be complete for the push to be connected: the links that lead out of it, and the
 /// new values that it does not bring. None of it need be there.
-struct Wants {
+pub(super) struct Wants {
     commits: Vec<ObjectId>,
     tags: Vec<ObjectId>,
     /// Trees and blobs.
@@ -147,7 +151,7 @@ struct Wants {
 }
 
 impl Wants {
-    fn new(stores: &Stores<'_>, tips: &[ObjectId]) -> Self {
+    pub(super) fn new(stores: &Stores<'_>, tips: &[ObjectId]) -> Self {
         let is_old = |tip: &ObjectId| stores.new_kind(tip).is_none();
         let tips = tips.iter().copied().filter(is_old).collect();
         let (commits, tags, contents) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,7 +168,10 @@ impl Wants {
     }
 
     /// The commits, and those that the tags and the new values are or lead to.
-    fn all_commits(&self, history: &History<'_>) -> Result<Vec<ObjectId>, ConnectivityError> {
+    pub(super) fn all_commits(
+        &self,
+        history: &History<'_>,
+    ) -> Result<Vec<ObjectId>, ConnectivityError> {
         let mut commits = self.commits.clone();
         for id in self.tags.iter().chain(&self.tips).filter(|id| !history.is_complete(id)) {
             commits.extend(history.commits().peel(id)?.commit.map(|(id, _)| id));

@@ -90,6 +90,11 @@ impl<'a> Commits<'a> {
         self.stores
     }
 
+    /// Whether history ends at a commit.
+    pub(super) fn ends_at(&self, id: &ObjectId) -> bool {
+        self.shallow.contains(id)
+    }
+
     /// Loads the commit-graph, once; true if ranks that were given before may be other ones now.
     pub(super) fn load_graph(&self) -> bool {
         if self.graph.get().is_some() {

@@ -173,11 +173,16 @@ impl<'a> Push<'a> {
         tips: &[ObjectId],
         refs: &mut Refs,
     ) -> Result<Verdicts, ConnectivityError> {
+        self.ask(|connectivity| connectivity.check(tips, refs))
+    }
+
+    /// Has connectivity asked something.
+    pub(super) fn ask<T>(&self, ask: impl FnOnce(&Connectivity<'_>) -> T) -> T {
         let commit_graph = || {
             self.graph_loads.set(self.graph_loads.get() + 1);
             self.graph.clone()
         };
-        Connectivity {
+        ask(&Connectivity {
             hash: self.hash,
             new: &self.new,
             old: self.old,
@@ -187,8 +192,7 @@ impl<'a> Push<'a> {
             metadata_bytes: Limit { value: self.bytes_max, ..METADATA_BYTES },
             metadata_memory: &ByteBudget::new(METADATA_BYTES),
             cancel: &self.cancel,
-        }
-        .check(tips, refs)
+        })
     }
 
     /// The verdict on one new value, and what was accepted without a ref.

@@ -119,6 +119,37 @@ impl<'a> History<'a> {
         }
     }
 
+    /// Whether a commit was wanted and could be read.
+    pub(super) fn has_met(&self, id: &ObjectId) -> bool {
+        self.ranks.contains_key(id)
+    }
+
+    /// Goes on until these commits, which have all been [met](Self::has_met), are found or refs are
+    /// known not to lead there, whatever the clocks say: to the end of the history, if need be.
+    pub(super) fn settle(
+        &mut self,
+        ids: &[ObjectId],
+        refs: &mut dyn RefValues,
+    ) -> Result<(), ConnectivityError> {
+        let mut open: Vec<ObjectId> = ids.to_vec();
+        while let Some(id) = open.last() {
+            self.commits.stores().check_cancel()?;
+            let rank = self.ranks.get(id).copied().unwrap_or(Rank::YOUNGEST);
+            let next = self.frontier.peek().map(|step| step.rank);
+            // The commit-graph vouches that nothing of the frontier is young enough.
+            let is_past = next.is_some_and(|next| next.is_exact() && next < rank);
+            let all_refs = matches!(self.seeds, Seeds::All);
+            if self.complete.contains(id) || all_refs && (is_past || next.is_none()) {
+                open.pop();
+            } else if next.is_some() && !is_past {
+                self.paint_parents()?;
+            } else {
+                self.add_seeds(refs)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a commit to the wanted ones, unless it is known or cannot be read.
     fn want(&mut self, id: &ObjectId) -> Result<(), ConnectivityError> {
         if self.complete.contains(id) || self.ranks.contains_key(id) {

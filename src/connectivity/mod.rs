@@ -32,6 +32,7 @@
 //! | `check` | the order of proofs, and the verdicts |
 //! | `history` | which commits a visible ref leads to |
 //! | `beside` | new trees walked beside those of complete commits |
+//! | `border` | which commits of a shallow client's border new values need |
 //! | `ancestry` | whether one commit is an ancestor of another |
 //! | `closure`, `agenda` | the exact walk, for what nothing cheaper proves and for the blame |
 //! | `commits`, `stores`, `source`, `from_snapshot` | where commits, objects and refs are read |
@@ -40,6 +41,7 @@
 mod agenda;
 mod ancestry;
 mod beside;
+mod border;
 mod check;
 mod closure;
 pub mod commit_graph;

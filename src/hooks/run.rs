@@ -115,6 +115,13 @@ impl Hooks {
         Self { tells_ignored: tells, ..self }
     }
 
+    /// The same hooks, with one variable more.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.set(name, value);
+        self
+    }
+
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }

@@ -132,6 +132,9 @@ pub enum RejectReason {
     ProcReceiveRefused(String),
     /// The `proc-receive` hook said nothing of it.
     ProcReceiveSilent,
+    /// The border of a shallow client's history could not be stored, or the new value is not whole
+    /// even with that.
+    ShallowError,
     /// The push comes from a shallow repository and would make this one shallow.
     ShallowUpdate,
     /// The pack could not be unpacked.
@@ -165,6 +168,7 @@ impl fmt::Display for RejectReason {
             Self::PreReceiveDeclined => "pre-receive hook declined",
             Self::ProcReceiveNotRun => "fail to run proc-receive hook",
             Self::ProcReceiveSilent => "proc-receive failed to report status",
+            Self::ShallowError => "shallow error",
             Self::ShallowUpdate => "shallow update not allowed",
             Self::UnpackerError => "unpacker error",
             Self::Internal(text) | Self::ProcReceiveRefused(text) | Self::Unsupported(text) => text,

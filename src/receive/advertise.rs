@@ -1,9 +1,9 @@
 //! Step 1: what the repository has, before the client says what it wants.
 
 use super::{ReceiveError, Receiver, Target};
-use crate::model::{HashKind, ObjectId};
+use crate::model::HashKind;
 use crate::refs::{AdvertisedRef, advertised};
-use crate::repo::{Environment, Repository};
+use crate::repo::Environment;
 use crate::report::{Fault, Phase};
 use crate::wire::{AdvertisementEncoder, ProtocolVersion};
 use std::collections::HashSet;
@@ -62,7 +62,10 @@ pub(super) fn advertise(
         encoder.have(&mut buffer, &id);
         hand_on(&mut buffer, output)?;
     }
-    encoder.finish(&mut buffer, shallow(repository)?);
+    let shallow = store
+        .shallow()
+        .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading 'shallow'", error))?;
+    encoder.finish(&mut buffer, shallow);
     output(&buffer).map_err(client_gone)
 }
 
@@ -76,27 +79,6 @@ fn hand_on(
         buffer.clear();
     }
     Ok(())
-}
-
-/// LIMIT: bytes of the `shallow` file.
-const SHALLOW_BYTES_MAX: u64 = 64 << 20;
-
-/// The ids in the repository's `shallow` file (gitformat-shallow: one id a line).
-pub(super) fn shallow(repository: &Repository) -> Result<Vec<ObjectId>, ReceiveError> {
-    let path = repository.common_dir().join("shallow");
-    let text = repository
-        .disk()
-        .read_if_there(&path, SHALLOW_BYTES_MAX)
-        .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading 'shallow'", error))?;
-    let lines = text.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
-    lines
-        .filter(|line| !line.is_empty())
-        .map(|line| {
-            ObjectId::from_hex(line).map_err(|error| {
-                ReceiveError::internal(Phase::Discovery, "reading 'shallow'", error.to_string())
-            })
-        })
-        .collect()
 }
 
 fn client_gone(error: io::Error) -> ReceiveError {

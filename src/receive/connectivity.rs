@@ -5,15 +5,15 @@ use super::alternate_refs::AlternateTips;
 use super::session::{Session, cancelled};
 use crate::connectivity::commit_graph::CommitGraph;
 use crate::connectivity::{
-    Ancestry, Connectivity, ConnectivityError, LazySource, RefValues, SourceError,
+    Ancestry, Connectivity, ConnectivityError, LazySource, RefValues, SourceError, Verdicts,
 };
 use crate::links::NewObjects;
-use crate::model::{ObjectId, RefName};
+use crate::model::{ObjectId, RefName, RejectReason};
 use crate::refs::{HiddenRefs, RefStore, RefValue};
 use crate::repo::object_directories;
 use crate::report::Phase;
 use bstr::ByteSlice;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::sync::Arc;
 
@@ -37,12 +37,16 @@ impl Session<'_> {
             .filter_map(|at| self.request.commands.get(*at))
             .map(|command| command.new)
             .collect();
-        let verdicts = self.judge_tips(&tips)?;
+        let border = self.border.of_all(places.iter().copied());
+        let verdicts = self.judge_tips(&tips, border)?;
         self.unreferenced = verdicts.unreferenced;
         for (at, verdict) in places.into_iter().zip(verdicts.tips) {
             if let Err(missing) = verdict {
                 self.channel.error(&missing.to_string());
-                self.reject(at, missing.reason());
+                let with_border = self.border.is_needed_by(at);
+                let reason =
+                    if with_border { RejectReason::ShallowError } else { missing.reason() };
+                self.reject(at, reason);
             }
         }
         Ok(())
@@ -85,7 +89,10 @@ impl Session<'_> {
 
     /// The commits at which the repository's history ends.
     pub(super) fn shallow_commits(&self) -> Result<HashSet<ObjectId>, ReceiveError> {
-        Ok(super::advertise::shallow(&self.repository)?.into_iter().collect())
+        let read = self.store.shallow();
+        let read = read
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "reading 'shallow'", error))?;
+        Ok(read.into_iter().collect())
     }
 
     fn walk_failed(&self, error: ConnectivityError) -> ReceiveError {
@@ -98,7 +105,38 @@ impl Session<'_> {
         }
     }
 
-    fn judge_tips(&self, tips: &[ObjectId]) -> Result<crate::connectivity::Verdicts, ReceiveError> {
+    /// Judges new values; history ends at `border` too.
+    fn judge_tips(
+        &self,
+        tips: &[ObjectId],
+        border: BTreeSet<ObjectId>,
+    ) -> Result<Verdicts, ReceiveError> {
+        let mut shallow = self.shallow_commits()?;
+        shallow.extend(border);
+        let mut values = Values {
+            hidden: Some(&self.settings.hidden),
+            alternates: Some(&|| {
+                let (repository, settings) = (&self.repository, &self.settings);
+                let environment = self.environment();
+                self.receiver.alternate_tips(repository, environment, &self.store, settings)
+            }),
+            ..self.all_refs()
+        };
+        self.with_connectivity(&shallow, |connectivity| connectivity.check(tips, &mut values))
+    }
+
+    /// The values of all refs, hidden ones too, and of none of an alternate.
+    pub(super) fn all_refs(&self) -> Values<'_> {
+        let names = self.request.commands.iter().map(|command| self.full_name(command)).collect();
+        Values { store: &self.store, hidden: None, names, alternates: None }
+    }
+
+    /// Has connectivity asked something, where history ends at `shallow`.
+    pub(super) fn with_connectivity<T>(
+        &self,
+        shallow: &HashSet<ObjectId>,
+        ask: impl FnOnce(&Connectivity<'_>) -> Result<T, ConnectivityError>,
+    ) -> Result<T, ReceiveError> {
         let old = self.snapshot.refreshing();
         let nothing = NewObjects::new();
         let brought = LazySource::new(|| match &self.quarantine {
@@ -115,39 +153,29 @@ impl Session<'_> {
             }
         });
         let graph = || self.commit_graph();
-        let shallow = self.shallow_commits()?;
         let connectivity = Connectivity {
             hash: self.repository.hash(),
             new: self.ingested.as_ref().map_or(&nothing, |ingested| &ingested.objects),
             old: &old,
             brought: &brought,
             commit_graph: &graph,
-            shallow: &shallow,
+            shallow,
             metadata_bytes: self.receiver.limits().metadata_bytes(),
             metadata_memory: &self.receiver.metadata_memory,
             cancel: &self.cancel,
         };
-        let mut values = Values {
-            store: &self.store,
-            hidden: &self.settings.hidden,
-            names: self.request.commands.iter().map(|command| self.full_name(command)).collect(),
-            alternates: &|| {
-                let (repository, settings) = (&self.repository, &self.settings);
-                let environment = self.environment();
-                self.receiver.alternate_tips(repository, environment, &self.store, settings)
-            },
-        };
-        connectivity.check(tips, &mut values).map_err(|error| self.walk_failed(error))
+        ask(&connectivity).map_err(|error| self.walk_failed(error))
     }
 }
 
 /// The values of refs that a client may build on.
-struct Values<'s> {
+pub(super) struct Values<'s> {
     store: &'s RefStore,
-    hidden: &'s HiddenRefs,
+    /// Which refs do not count.
+    hidden: Option<&'s HiddenRefs>,
     names: Vec<bstr::BString>,
     /// What the advertisement told as `.have`, so that clients build on it.
-    alternates: &'s dyn Fn() -> AlternateTips,
+    alternates: Option<&'s dyn Fn() -> AlternateTips>,
 }
 
 impl Values<'_> {
@@ -156,7 +184,7 @@ impl Values<'_> {
             Some(namespace) => namespace.strip(full),
             None => Some(full),
         };
-        !self.hidden.hides(shown, full)
+        !self.hidden.is_some_and(|hidden| hidden.hides(shown, full))
     }
 }
 
@@ -185,7 +213,9 @@ impl RefValues for Values<'_> {
         let view = self.store.view()?;
         let mut values: Vec<ObjectId> =
             view.iter().filter(|r| self.is_visible(r.name)).map(|r| r.id.id()).collect();
-        values.extend((self.alternates)().all());
+        if let Some(alternates) = self.alternates {
+            values.extend(alternates().all());
+        }
         Ok(values)
     }
 }

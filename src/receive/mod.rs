@@ -168,7 +168,7 @@ impl Session<'_> {
 
     fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
         // 8. Connectivity, hidden refs, `pre-receive`.
-        self.reject_shallow_updates()?;
+        self.judge_border()?;
         self.prove_connectivity()?;
         clock.lap("connectivity");
         self.reject_hidden();

@@ -236,6 +236,7 @@ impl Receiver {
                 packed_refs_timeout: settings.packed_refs_timeout,
                 reflog: settings.reflog,
                 committer,
+                shallow_file: environment.var("GIT_SHALLOW_FILE").map(PathBuf::from),
                 file_mode: repository.file_mode(false),
                 directory_mode: repository.directory_mode(),
             },

@@ -178,6 +178,7 @@ impl Session<'_> {
 
     fn apply_each(&mut self, edits: Vec<(usize, RefEdit)>) -> Result<(), ReceiveError> {
         let edits = self.refuse_vanished(edits)?;
+        let edits = self.store_border(edits);
         let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
         if edits.is_empty() {
             return Ok(());
@@ -224,6 +225,11 @@ impl Session<'_> {
             }
             return Ok(());
         }
+        let edits = self.store_border(edits);
+        if edits.len() < wanted.len() {
+            self.reject_pending(&RejectReason::AtomicPushFailure);
+            return Ok(());
+        }
         let (places, edits): (Vec<usize>, Vec<RefEdit>) = edits.into_iter().unzip();
         match self.transact(|transaction| transaction.apply_atomic(&edits)) {
             Ok(applied) => {
@@ -256,7 +262,11 @@ impl Session<'_> {
     /// Tells the pusher what is wrong with a ref, and gives the reason for its report. A fault of
     /// the disk goes to the log with its paths, and to the pusher by the push's name; whether the
     /// ref may have moved all the same, the pusher has to know.
-    fn tell_ref_error(&mut self, error: &RefError, refused: RejectReason) -> RejectReason {
+    pub(super) fn tell_ref_error(
+        &mut self,
+        error: &RefError,
+        refused: RejectReason,
+    ) -> RejectReason {
         self.is_vetoed |= matches!(error, RefError::Vetoed);
         if !error.is_server_fault() {
             self.channel.error(&error.to_string());

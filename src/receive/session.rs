@@ -5,6 +5,7 @@ use super::hook_calls::{self, Told};
 use super::maintenance::{Added, maintain, update_server_info};
 use super::outcome::PushOutcome;
 use super::settings::PushSettings;
+use super::shallow::Border;
 use super::transaction_hook::TransactionHook;
 use super::worktrees::CheckedOut;
 use super::{ReceiveError, Receiver, Surplus, policy};
@@ -44,6 +45,8 @@ pub(super) struct Session<'a> {
     pub(super) quarantine: Option<Quarantine>,
     pub(super) ingested: Option<Ingested>,
     pub(super) unreferenced: Vec<ObjectId>,
+    /// What the commands need of a shallow client's border.
+    pub(super) border: Border,
     /// What was migrated, whose packs are kept from repacks until refs lead to their objects.
     pub(super) migrated: Option<Migrated>,
     /// For each command, whether it is the `proc-receive` hook's and what that said of it; empty
@@ -123,6 +126,7 @@ impl<'a> Session<'a> {
             quarantine: None,
             ingested: None,
             unreferenced: Vec::new(),
+            border: Border::default(),
             migrated: None,
             hook_answers: Vec::new(),
             transaction_hook: TransactionHook::default(),
@@ -246,10 +250,11 @@ impl<'a> Session<'a> {
         let due = due.map_err(|error| {
             ReceiveError::internal(Phase::Commit, "looking whether maintenance is due", error)
         })?;
+        let hooks = self.border.hooks_without(&self.hooks);
         if due {
-            maintain(&self.hooks, settings, &mut self.channel);
+            maintain(hooks, settings, &mut self.channel);
         }
-        update_server_info(&self.hooks, settings, &mut self.channel);
+        update_server_info(hooks, settings, &mut self.channel);
         Ok(())
     }
 

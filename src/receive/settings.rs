@@ -22,6 +22,8 @@ pub(super) struct PushSettings {
     pub(super) pack_bytes_max: Option<Limit>,
     pub(super) deny_deletes: bool,
     pub(super) deny_non_fast_forwards: bool,
+    /// `receive.shallowUpdate`: whether refs may make the repository shallow.
+    pub(super) takes_borders: bool,
     pub(super) deny_current_branch: Deny,
     pub(super) deny_delete_current: Deny,
     pub(super) hidden: HiddenRefs,
@@ -85,6 +87,7 @@ impl PushSettings {
             pack_bytes_max: input_limit(config)?,
             deny_deletes: flag("receive.denydeletes", false)?,
             deny_non_fast_forwards: flag("receive.denynonfastforwards", false)?,
+            takes_borders: flag("receive.shallowupdate", false)?,
             deny_current_branch: Deny::read(config, "receive.denycurrentbranch")?,
             deny_delete_current: Deny::read(config, "receive.denydeletecurrent")?,
             hidden: HiddenRefs::new(hidden.iter().map(|(_, pattern)| pattern)),
@@ -106,7 +109,7 @@ impl PushSettings {
             packed_refs_timeout: timeout("core.packedrefstimeout", 1000)?,
             writes_reverse_index: flag("pack.writereverseindex", true)?,
             threads: threads(config)?,
-            unsupported: unsupported(config)?.or_else(|| fsck.fault.clone()),
+            unsupported: fsck.fault.clone(),
             fsck,
             maintenance: MaintenanceSettings::read(config)?,
             keep_alive: keep_alive(config)?,
@@ -184,15 +187,6 @@ fn threads(config: &GitConfig) -> Result<usize, ConfigError> {
     Ok(wanted.filter(|wanted| *wanted > 0).map_or(cores, |wanted| wanted.min(cores)))
 }
 
-fn unsupported(config: &GitConfig) -> Result<Option<String>, ConfigError> {
-    if config.boolean("receive.shallowupdate")? == Some(true) {
-        let text = "the repository asks for shallow updates (receive.shallowUpdate), which this \
-                    server does not do yet";
-        return Ok(Some(text.into()));
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,7 +226,6 @@ mod tests {
     #[test]
     fn what_is_not_done_yet_is_said() {
         assert!(settings("").unsupported.is_none());
-        assert!(settings("[receive]\nshallowUpdate\n").unsupported.is_some());
         assert!(settings("[receive \"fsck\"]\nbadDate=no\n").unsupported.is_some());
     }
 

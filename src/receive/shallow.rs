@@ -1,82 +1,174 @@
-//! Pushes of histories that end at the client's shallow border.
+//! Pushes of histories that end at a shallow client's border, and pushes into a repository whose
+//! own history ends somewhere (gitprotocol-pack(5), "shallow"; git-config(1),
+//! `receive.shallowUpdate`).
 //!
-//! git takes them over with the border only if `receive.shallowUpdate` is set (git-config(1)), which
-//! is not supported yet: a ref that would make this repository shallow is refused.
+//! A line of the client counts only if the repository does not say the same of itself, and the
+//! object was here or came with the push. A ref that needs such a commit would make the repository
+//! shallow: it is refused unless the repository takes that. If it does, the ref is judged with its
+//! border, like every other before `pre-receive`, and the border is in the `shallow` file, durably,
+//! before the ref moves.
+//!
+//! git judges such a ref after the migration, when its `update` hook has agreed, and gives up if
+//! the file has changed since it was read. Here nothing is stored of a ref that is not whole, and
+//! lines are added to what the file holds by then.
 
 use super::ReceiveError;
 use super::session::Session;
-use crate::connectivity::ObjectSource;
-use crate::links::{self, NewObjects};
-use crate::model::{HashKind, ObjectId, ObjectKind, RejectReason};
+use crate::hooks::Hooks;
+use crate::model::{ObjectId, RejectReason};
+use crate::refs::{Change, RefEdit, shallow_lines};
+use crate::repo::Disk;
 use crate::report::Phase;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the commands of a push need of its client's border.
+#[derive(Debug, Default)]
+pub(super) struct Border {
+    /// For each command; empty if none needs anything.
+    needed: Vec<Arc<BTreeSet<ObjectId>>>,
+    /// Whether the client and the repository say the same of some commit. Who wrote that may not
+    /// have flushed it yet.
+    relies_on_shared: bool,
+    /// What this push has stored.
+    stored: BTreeSet<ObjectId>,
+    shown: Option<ShownToHooks>,
+}
+
+/// A file in place of `shallow` for the hooks, which see refs that need more than is in there. It
+/// is removed when this is dropped.
+#[derive(Debug)]
+struct ShownToHooks {
+    disk: Disk,
+    path: PathBuf,
+    /// The hooks as they are without.
+    hooks: Hooks,
+}
+
+impl Drop for ShownToHooks {
+    fn drop(&mut self) {
+        // One that stays says nothing to anybody; the sweep takes it.
+        let _ = self.disk.unlink(&self.path);
+    }
+}
+
+impl Border {
+    /// Whether a command would make the repository shallow, or more so.
+    pub(super) fn is_needed_by(&self, at: usize) -> bool {
+        self.needed.get(at).is_some_and(|needed| !needed.is_empty())
+    }
+
+    /// What these commands need together.
+    pub(super) fn of_all(&self, places: impl IntoIterator<Item = usize>) -> BTreeSet<ObjectId> {
+        // Thousands of commands may share what they need.
+        let mut seen = HashSet::new();
+        let all = places.into_iter().filter_map(|at| self.needed.get(at));
+        all.filter(|needed| seen.insert(Arc::as_ptr(needed)))
+            .flat_map(|needed| needed.iter().copied())
+            .collect()
+    }
+
+    /// The hooks as maintenance is to see them: with the file that is the repository's own.
+    pub(super) fn hooks_without<'h>(&'h self, hooks: &'h Hooks) -> &'h Hooks {
+        self.shown.as_ref().map_or(hooks, |shown| &shown.hooks)
+    }
+}
 
 impl Session<'_> {
-    /// Refuses commands whose new value leads to a commit of the client's border that is new here.
-    ///
-    /// A border that was here before with its history makes nothing shallow: the client sends its
-    /// commit again because it does not know that. Connectivity sees whether it is whole.
-    pub(super) fn reject_shallow_updates(&mut self) -> Result<(), ReceiveError> {
-        let (Some(ingested), Some(quarantine)) = (&self.ingested, &self.quarantine) else {
+    /// Finds out which commands need the client's border, and refuses them unless the repository
+    /// takes it over.
+    pub(super) fn judge_border(&mut self) -> Result<(), ReceiveError> {
+        let Some(ingested) = self.ingested.as_ref().filter(|_| !self.request.shallow.is_empty())
+        else {
             return Ok(());
         };
-        let internal = |error: Box<dyn Error + Send + Sync>| {
-            ReceiveError::internal(Phase::Commit, "looking at the client's border", error)
-        };
+        let own = self.shallow_commits()?;
+        let is_own = |id: &&ObjectId| own.contains(*id);
+        self.border.relies_on_shared = self.request.shallow.iter().any(|id| is_own(&id));
         let mut border = HashSet::new();
-        for id in &self.request.shallow {
-            let is_here = || self.snapshot.contains(id).map_err(|error| internal(error.into()));
-            if ingested.objects.kind(id) == Some(ObjectKind::Commit) && !is_here()? {
-                border.insert(*id);
+        for &id in self.request.shallow.iter().filter(|id| !is_own(id)) {
+            let is_here = || self.snapshot.contains(&id).map_err(internal);
+            if ingested.objects.kind(&id).is_some() || is_here()? {
+                border.insert(id);
             }
         }
         if border.is_empty() {
             return Ok(());
         }
-        let directory = quarantine.put_on_disk().map_err(|error| internal(error.into()))?;
-        let both =
-            self.snapshot.with_quarantine(directory).map_err(|error| internal(error.into()))?;
-        let bytes_max = self.receiver.limits().metadata_bytes_max;
-        let read = |id: &ObjectId| ObjectSource::read(&both, id, bytes_max);
-        let hash = self.repository.hash();
-        let cut_off = descendants(&ingested.objects, border, hash, |id| {
-            self.stop_if_asked()?;
-            read(id).map_err(|error| internal(error.into()))
+        let tips: Vec<ObjectId> = self.request.commands.iter().map(|command| command.new).collect();
+        let mut refs = self.all_refs();
+        let needed = self.with_connectivity(&own, |connectivity| {
+            connectivity.needed_border(&border, &tips, &mut refs)
         })?;
-        for command in &mut self.request.commands {
-            if cut_off.contains(&command.new) {
+        if self.settings.takes_borders {
+            self.border.needed = needed;
+            return self.show_border_to_hooks(&own);
+        }
+        for (command, needed) in self.request.commands.iter_mut().zip(needed) {
+            if !needed.is_empty() {
                 command.reject(RejectReason::ShallowUpdate);
             }
         }
         Ok(())
     }
-}
 
-/// `border`, and the commits and tags of the push that lead there through others of the push.
-fn descendants<E>(
-    objects: &NewObjects,
-    border: HashSet<ObjectId>,
-    hash: HashKind,
-    mut read: impl FnMut(&ObjectId) -> Result<Option<(ObjectKind, Vec<u8>)>, E>,
-) -> Result<HashSet<ObjectId>, E> {
-    let mut children: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for id in objects.ids().map(ToOwned::to_owned) {
-        if !matches!(objects.kind(&id), Some(ObjectKind::Commit | ObjectKind::Tag)) {
-            continue;
+    /// Writes what hooks are to take for `shallow` (`GIT_SHALLOW_FILE`): all that either side says.
+    fn show_border_to_hooks(&mut self, own: &HashSet<ObjectId>) -> Result<(), ReceiveError> {
+        let disk = self.repository.disk();
+        let write = || {
+            let directory = disk.canonicalize(self.repository.git_dir())?;
+            let mut file = disk.create_temporary(&directory, "shallow_", 0o600)?;
+            let path = file.path().to_owned();
+            let shown = ShownToHooks { disk: disk.clone(), path, hooks: self.hooks.clone() };
+            let all: BTreeSet<&ObjectId> = own.iter().chain(&self.request.shallow).collect();
+            file.write_all(&shallow_lines(all))?;
+            Ok(shown)
+        };
+        let shown = write().map_err(|error: io::Error| internal(error))?;
+        self.hooks = self.hooks.clone().with_variable("GIT_SHALLOW_FILE", &shown.path);
+        self.border.shown = Some(shown);
+        Ok(())
+    }
+
+    /// Makes the repository shallow where these refs need it, durably; those for which that fails
+    /// are refused. To be called right before they move.
+    pub(super) fn store_border(&mut self, edits: Vec<(usize, RefEdit)>) -> Vec<(usize, RefEdit)> {
+        let has_news = |(_, edit): &&(usize, RefEdit)| edit.change != Change::Delete;
+        let mut moving = edits.iter().filter(has_news).map(|(at, _)| *at).peekable();
+        if moving.peek().is_none() {
+            return edits;
         }
-        let Some((kind, data)) = read(&id)? else { continue };
-        for link in links::links(kind, &data, hash).map_while(Result::ok) {
-            if matches!(link.kind, ObjectKind::Commit | ObjectKind::Tag) {
-                children.entry(link.id).or_default().push(id);
+        let mut lines = self.border.of_all(moving);
+        lines.retain(|id| !self.border.stored.contains(id));
+        if lines.is_empty() && !self.border.relies_on_shared {
+            return edits;
+        }
+        match self.store.make_shallow(&lines) {
+            Ok(()) => {
+                self.border.stored.append(&mut lines);
+                self.border.relies_on_shared = false;
+                edits
+            }
+            Err(error) => {
+                let reason = self.tell_ref_error(&error, RejectReason::ShallowError);
+                // Whatever builds on the client's border, or on one that both sides have.
+                let stays = |(at, edit): &(usize, RefEdit)| {
+                    edit.change == Change::Delete
+                        || !self.border.relies_on_shared && !self.border.is_needed_by(*at)
+                };
+                let (staying, refused): (Vec<_>, Vec<_>) = edits.into_iter().partition(stays);
+                for (at, _) in refused {
+                    self.reject(at, reason.clone());
+                }
+                staying
             }
         }
     }
-    let mut open: Vec<ObjectId> = border.iter().copied().collect();
-    let mut found = border;
-    while let Some(id) = open.pop() {
-        let next = children.remove(&id).unwrap_or_default();
-        open.extend(next.into_iter().filter(|child| found.insert(*child)));
-    }
-    Ok(found)
+}
+
+fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> ReceiveError {
+    ReceiveError::internal(Phase::Commit, "looking at the client's border", error)
 }

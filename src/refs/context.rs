@@ -41,6 +41,9 @@ pub struct RefSettings {
     pub reflog: ReflogCreation,
     /// Who moves the refs, as reflogs have it: `name <email> seconds zone`.
     pub committer: Committer,
+    /// The file that says where history ends in place of the repository's `shallow`, relative to
+    /// the git directory; an empty path for none (`GIT_SHALLOW_FILE`).
+    pub shallow_file: Option<PathBuf>,
     /// Permission bits of ref files and reflogs, before the umask.
     pub file_mode: u32,
     /// Permission bits of directories, before the umask.
@@ -54,6 +57,7 @@ impl Default for RefSettings {
             packed_refs_timeout: LockTimeout::AtMost(Duration::from_secs(1)),
             reflog: ReflogCreation::Never,
             committer: Committer::from(BString::default()),
+            shallow_file: None,
             file_mode: 0o666,
             directory_mode: 0o777,
         }

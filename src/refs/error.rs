@@ -119,7 +119,8 @@ pub enum RefError {
         /// Why.
         reason: LockFailure,
     },
-    /// Another process held the lock of packed-refs for longer than `core.packedRefsTimeout`.
+    /// Another process held the lock of packed-refs, or of `shallow`, for longer than
+    /// `core.packedRefsTimeout`.
     #[error("Unable to create '{}': {reason}", path.display())]
     PackedRefsLocked {
         /// The lock file.
@@ -144,6 +145,15 @@ pub enum RefError {
         /// The line, or what there is of it.
         line: BString,
     },
+    /// `shallow` has a line that names no commit.
+    #[error("bad shallow line: '{line}'")]
+    ShallowLine {
+        /// The line.
+        line: BString,
+    },
+    /// The history of this repository ends where another file says than its own.
+    #[error("shallow file has changed since we read it")]
+    ShallowChanged,
     /// Whoever watches the transaction (the `reference-transaction` hook) said no.
     #[error("ref updates aborted by hook")]
     Vetoed,
@@ -217,6 +227,7 @@ impl RefError {
             Self::Io { source, .. } => source.kind() != io::ErrorKind::InvalidFilename,
             Self::MayHaveMoved { .. }
             | Self::PackedRefsLine { .. }
+            | Self::ShallowLine { .. }
             | Self::FileInTheWay { .. }
             | Self::DirectoryInTheWay { .. } => true,
             Self::AlreadyExists { .. }
@@ -227,6 +238,7 @@ impl RefError {
             | Self::NameConflict { .. }
             | Self::NameConflictInPush { .. }
             | Self::Duplicate { .. }
+            | Self::ShallowChanged
             | Self::Vetoed => false,
         }
     }

@@ -35,6 +35,7 @@ pub use packed_cache::PackedRefsCache;
 pub use store::{RefStore, RefValue, Resolved};
 pub use transaction::{
     Applied, Change, Expected, RefEdit, RefTransaction, ToldUpdate, TransactionState, Witness,
+    shallow_lines,
 };
 
 /// LIMIT: symbolic refs in a row, with the ref at their end; git's number (`SYMREF_MAXDEPTH`).
@@ -42,4 +43,5 @@ pub const SYMREF_DEPTH_MAX: usize = 5;
 
 /// What the names of files begin with that lie in the git directory, or in its `refs`, only while
 /// refs change. One that stays behind after a crash means nothing and may be removed.
-pub const TEMPORARY_PREFIXES: [&str; 3] = ["tmp_ref_", ".tmp_ref_", "tmp_packed_refs_"];
+pub const TEMPORARY_PREFIXES: [&str; 4] =
+    ["tmp_ref_", ".tmp_ref_", "tmp_packed_refs_", "tmp_shallow_"];

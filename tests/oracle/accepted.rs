@@ -26,6 +26,8 @@ pub enum Accepted {
     FsckOrder,
     /// A transaction that the `reference-transaction` hook stopped is reported; git ends without.
     VetoIsReported,
+    /// A push that adds no line leaves no empty `shallow` file.
+    EmptyShallow,
 }
 
 /// All of them.
@@ -40,6 +42,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::FatalInWords,
     Accepted::FsckOrder,
     Accepted::VetoIsReported,
+    Accepted::EmptyShallow,
 ];
 
 impl Accepted {
@@ -56,6 +59,7 @@ impl Accepted {
             Self::FatalInWords => "fatal-in-words",
             Self::FsckOrder => "fsck-order",
             Self::VetoIsReported => "veto-is-reported",
+            Self::EmptyShallow => "empty-shallow",
         }
     }
 
@@ -98,6 +102,7 @@ impl Accepted {
                 lines.sort_unstable();
                 seen.answer.messages = lines.join("\n");
             }
+            Self::EmptyShallow => seen.shallow = seen.shallow.filter(|lines| !lines.is_empty()),
             Self::FatalInWords => {
                 seen.answer.fatal.clear();
                 seen.answer.complete = false;

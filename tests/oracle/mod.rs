@@ -11,6 +11,7 @@ mod fsck_random;
 mod observe;
 mod proc_receive;
 mod scenarios;
+mod shallow;
 mod transactions;
 
 use accepted::Accepted;
@@ -29,6 +30,8 @@ struct Scenario {
     banded: bool,
     /// Whether standard error is looked at, too.
     diagnosed: bool,
+    /// Whether `git fsck` must find nothing wrong afterwards.
+    sound: bool,
 }
 
 type Prepare = Box<dyn Fn(&Path) + Send + Sync>;
@@ -67,6 +70,16 @@ fn packhouse_and_stock_git_agree_on_fsck() {
     agree(&scenarios, &VARIANTS[..2]);
 }
 
+#[test]
+fn packhouse_and_stock_git_agree_on_shallow_histories() {
+    let mut scenarios = shallow::all();
+    assert!(scenarios.len() >= 40, "{} scenarios", scenarios.len());
+    if let Ok(words) = std::env::var("ORACLE_ONLY") {
+        scenarios.retain(|scenario| scenario.name.contains(&words));
+    }
+    agree(&scenarios, &VARIANTS);
+}
+
 fn agree(scenarios: &[Scenario], variants: &[Variant]) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let faults = std::sync::Mutex::new(Vec::new());
@@ -101,7 +114,7 @@ fn every_accepted_difference_is_documented_and_used() {
     for accepted in accepted::ALL {
         let name = accepted.name();
         assert!(document.contains(&format!("`{name}`")), "docs/PROTOCOL.md does not name {name}");
-        let all = scenarios::all().into_iter().chain(fsck::all());
+        let all = scenarios::all().into_iter().chain(fsck::all()).chain(shallow::all());
         let used = all.into_iter().any(|scenario| scenario.accepted.contains(accepted));
         assert!(used, "no scenario needs {name}");
     }

@@ -21,6 +21,8 @@ pub struct Observation {
     pub loose: usize,
     pub leftovers: Vec<String>,
     pub reflogs: String,
+    /// The lines of the `shallow` file, sorted; `None` if there is no such file.
+    pub shallow: Option<Vec<String>>,
     pub hooks: String,
     pub diagnosis: String,
 }
@@ -41,6 +43,7 @@ impl Observation {
             ("loose", self.loose.to_string()),
             ("leftovers", format!("{:?}", self.leftovers)),
             ("reflogs", self.reflogs.clone()),
+            ("shallow", format!("{:?}", self.shallow)),
             ("hooks", self.hooks.clone()),
             ("standard error", self.diagnosis.clone()),
         ]
@@ -89,6 +92,9 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
         if scenario.banded { Answer::from_bands(stdout) } else { Answer::from_plain(stdout) };
     let scratch = scratch.canonicalize().unwrap().display().to_string();
     answer.messages = without_progress(&answer.messages).replace(&scratch, "<scratch>");
+    if scenario.sound {
+        git::assert_sound(repository);
+    }
     let files = git::object_files(repository);
     let is_loose = |name: &&String| name.len() == 41 && name.as_bytes()[2] == b'/';
     let said = String::from_utf8_lossy(&output.stderr).replace(&scratch, "<scratch>");
@@ -100,21 +106,36 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
         objects: git::object_ids(repository),
         packs: files.iter().filter(|name| name.ends_with(".pack")).count(),
         loose: files.iter().filter(is_loose).count(),
-        leftovers: leftovers(&files),
+        leftovers: leftovers(&files, repository),
         reflogs: reflogs(&repository.join("logs")),
+        shallow: shallow(repository),
         hooks: hook_log(repository, &scratch),
         diagnosis: if scenario.diagnosed { without_progress(&said) } else { String::new() },
     }
 }
 
-fn leftovers(files: &[String]) -> Vec<String> {
+fn leftovers(files: &[String], repository: &Path) -> Vec<String> {
+    let beside = fs::read_dir(repository).unwrap();
+    let beside = beside.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     let mut found: Vec<String> = files
         .iter()
-        .filter(|name| name.contains("tmp_") || name.ends_with(".keep") || name.ends_with(".lock"))
         .cloned()
+        .chain(beside)
+        .filter(|name| {
+            ["tmp_", "shallow_"].iter().any(|part| name.contains(part))
+                || name.ends_with(".keep")
+                || name.ends_with(".lock")
+        })
         .collect();
     found.sort();
     found
+}
+
+fn shallow(repository: &Path) -> Option<Vec<String>> {
+    let text = fs::read_to_string(repository.join("shallow")).ok()?;
+    let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
+    lines.sort();
+    Some(lines)
 }
 
 /// Drops progress, which git shows by percent and only for kept packs. What ends it shares its line.
@@ -177,11 +198,14 @@ pub fn write_hook(repository: &Path, name: &str, text: &str) {
 fn hook_log(repository: &Path, scratch: &str) -> String {
     let text = fs::read_to_string(repository.join("hook.log")).unwrap_or_default();
     let text = text.replace(scratch, "<scratch>").replace("/./", "/");
-    // The name of the quarantine is drawn at random.
+    // The names of the quarantine and of what stands for `shallow` are drawn at random.
     text.lines()
-        .map(|line| match line.split_once("tmp_objdir-incoming-") {
-            Some((before, _)) => format!("{before}tmp_objdir-incoming-…\n"),
-            None => format!("{line}\n"),
+        .map(|line| {
+            let random = ["tmp_objdir-incoming-", "/shallow_"];
+            match random.iter().find_map(|name| Some((name, line.split_once(name)?))) {
+                Some((name, (before, _))) => format!("{before}{name}…\n"),
+                None => format!("{line}\n"),
+            }
         })
         .collect()
 }

@@ -29,6 +29,7 @@ pub fn scenario(
         accepted: &[],
         banded: true,
         diagnosed: false,
+        sound: false,
     }
 }
 
@@ -43,6 +44,10 @@ impl Scenario {
 
     pub fn diagnosed(self) -> Self {
         Self { diagnosed: true, ..self }
+    }
+
+    pub fn sound(self) -> Self {
+        Self { sound: true, ..self }
     }
 }
 

@@ -35,6 +35,7 @@ mod locking;
 mod packed_rewrite;
 mod prepare;
 mod run;
+mod shallow;
 mod temporary;
 mod undo;
 mod unflushed;
@@ -42,4 +43,5 @@ mod witness;
 
 pub use edit::{Applied, Change, Expected, RefEdit};
 pub use run::RefTransaction;
+pub use shallow::shallow_lines;
 pub use witness::{ToldUpdate, TransactionState, Witness};

@@ -104,6 +104,7 @@ impl Place<'_> {
         self.each(directory, |place, path, name, kind| match kind {
             EntryKind::File if begins_with_any(name, &REF_PREFIXES) => place.unfinished_ref(path),
             EntryKind::File if LOCKS.contains(&name) => place.lock(path),
+            EntryKind::File if is_shallow_of_hooks(name) => place.if_old(path),
             _ => {}
         });
     }
@@ -255,6 +256,12 @@ impl Place<'_> {
     }
 }
 
+/// What a push shows its hooks in place of `shallow`, git's or ours, has six letters after this.
+fn is_shallow_of_hooks(name: &[u8]) -> bool {
+    name.strip_prefix(b"shallow_")
+        .is_some_and(|rest| rest.len() == 6 && rest.iter().all(u8::is_ascii_alphanumeric))
+}
+
 /// git's own quarantines have six letters after this (`tmp_objdir_create` and mkdtemp(3)).
 fn is_quarantine_of_git(name: &[u8]) -> bool {
     name.strip_prefix(b"tmp_objdir-incoming-")
@@ -279,7 +286,7 @@ const PACK_PREFIXES: [&str; 4] = ["tmp_pack_", "tmp_idx_", "tmp_rev_", "tmp_keep
 pub const OWN_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// The names that ref transactions give to files before they are renamed; `refs` defines them.
-const REF_PREFIXES: [&str; 3] = ["tmp_ref_", ".tmp_ref_", "tmp_packed_refs_"];
+const REF_PREFIXES: [&str; 4] = ["tmp_ref_", ".tmp_ref_", "tmp_packed_refs_", "tmp_shallow_"];
 
 /// The locks that lie in the git directory itself.
 const LOCKS: [&[u8]; 4] = [b"HEAD.lock", b"config.lock", b"packed-refs.lock", b"shallow.lock"];
