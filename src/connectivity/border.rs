@@ -24,7 +24,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Connectivity<'_> {
-    /// What each of the new values needs of a client's border, in the order of the values.
+    /// What each of the new values needs of a client's border, in the order of the values; nothing
+    /// for a null one, of a deletion.
     ///
     /// `border` has nothing of the repository's own, which is what
     /// [`shallow`](Self::shallow) is here. Asked for are the values of all refs, hidden ones too,
@@ -43,7 +44,8 @@ impl Connectivity<'_> {
         let commits = Commits::new(stores, self.commit_graph, self.shallow);
         let mut history = History::new(commits, refs.old_values());
         let is_sent = |id: &&ObjectId| stores.new_kind(id) == Some(ObjectKind::Commit);
-        let mut wants = Wants::new(stores, tips).all_commits(&history)?;
+        let values: Vec<ObjectId> = tips.iter().filter(|id| !id.is_null()).copied().collect();
+        let mut wants = Wants::new(stores, &values).all_commits(&history)?;
         let sent: Vec<ObjectId> = border.iter().filter(is_sent).copied().collect();
         wants.extend(&sent);
         history.prove(&wants, refs)?;
@@ -105,6 +107,9 @@ impl<'a> Walk<'a> {
     fn walk(&mut self, tip: ObjectId) -> Result<SetId, ConnectivityError> {
         if let Some(set) = self.ends_at(&tip) {
             return Ok(set);
+        }
+        if tip.is_null() {
+            return Ok(Sets::NOTHING);
         }
         let place = self.agenda.push(commit(tip));
         self.known.insert(tip, State::Waiting(place));

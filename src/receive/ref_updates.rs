@@ -19,6 +19,7 @@ impl Session<'_> {
         // Only now: HEAD may have moved while the pack came in.
         self.look_at_worktrees()?;
         let covered = self.resolve_aliases();
+        self.store_border_for_hook();
         let atomic = self.request.capabilities.atomic;
         if atomic && self.request.commands.iter().any(|command| !command.is_pending()) {
             self.reject_pending(&RejectReason::AtomicPushFailure);

@@ -297,6 +297,8 @@ impl<'a> Session<'a> {
             |command: &Command| command.status == CommandStatus::Done && !command.new.is_null();
         let landed = self.request.commands.iter().any(has_landed);
         drop(self.quarantine.take());
+        // A repository that goes again has to be empty.
+        drop(std::mem::take(&mut self.border));
         if let (Some(hold), false) = (self.hold.take(), landed) {
             outcome.cleanup_fault = hold.remove_if_untouched().err().map(|e| e.to_string());
         }

@@ -15,7 +15,7 @@
 use super::ReceiveError;
 use super::session::Session;
 use crate::hooks::Hooks;
-use crate::model::{ObjectId, RejectReason};
+use crate::model::{Command, ObjectId, RejectReason};
 use crate::refs::{Change, RefEdit, shallow_lines};
 use crate::repo::Disk;
 use crate::report::Phase;
@@ -137,35 +137,47 @@ impl Session<'_> {
     /// are refused. To be called right before they move.
     pub(super) fn store_border(&mut self, edits: Vec<(usize, RefEdit)>) -> Vec<(usize, RefEdit)> {
         let has_news = |(_, edit): &&(usize, RefEdit)| edit.change != Change::Delete;
-        let mut moving = edits.iter().filter(has_news).map(|(at, _)| *at).peekable();
-        if moving.peek().is_none() {
-            return edits;
+        let moving: Vec<usize> = edits.iter().filter(has_news).map(|(at, _)| *at).collect();
+        let Err(reason) = self.write_border(&moving) else { return edits };
+        // Whatever builds on the client's border, or on one that both sides have.
+        let stays = |(at, edit): &(usize, RefEdit)| {
+            edit.change == Change::Delete
+                || !self.border.relies_on_shared && !self.border.is_needed_by(*at)
+        };
+        let (staying, refused): (Vec<_>, Vec<_>) = edits.into_iter().partition(stays);
+        for (at, _) in refused {
+            self.reject(at, reason.clone());
         }
-        let mut lines = self.border.of_all(moving);
+        staying
+    }
+
+    /// The same for the refs that the `proc-receive` hook carries out, before it is run: what it
+    /// stores under whatever name has to be whole by then.
+    pub(super) fn store_border_for_hook(&mut self) {
+        let is_of_hook = |at: &usize| {
+            let is_pending = self.request.commands.get(*at).is_some_and(Command::is_pending);
+            is_pending && self.is_handed_over(*at) && self.border.is_needed_by(*at)
+        };
+        let places: Vec<usize> = (0..self.request.commands.len()).filter(is_of_hook).collect();
+        if let Err(reason) = self.write_border(&places) {
+            for at in places {
+                self.reject(at, reason.clone());
+            }
+        }
+    }
+
+    fn write_border(&mut self, places: &[usize]) -> Result<(), RejectReason> {
+        let mut lines = self.border.of_all(places.iter().copied());
         lines.retain(|id| !self.border.stored.contains(id));
-        if lines.is_empty() && !self.border.relies_on_shared {
-            return edits;
+        if places.is_empty() || lines.is_empty() && !self.border.relies_on_shared {
+            return Ok(());
         }
-        match self.store.make_shallow(&lines) {
-            Ok(()) => {
-                self.border.stored.append(&mut lines);
-                self.border.relies_on_shared = false;
-                edits
-            }
-            Err(error) => {
-                let reason = self.tell_ref_error(&error, RejectReason::ShallowError);
-                // Whatever builds on the client's border, or on one that both sides have.
-                let stays = |(at, edit): &(usize, RefEdit)| {
-                    edit.change == Change::Delete
-                        || !self.border.relies_on_shared && !self.border.is_needed_by(*at)
-                };
-                let (staying, refused): (Vec<_>, Vec<_>) = edits.into_iter().partition(stays);
-                for (at, _) in refused {
-                    self.reject(at, reason.clone());
-                }
-                staying
-            }
-        }
+        self.store
+            .make_shallow(&lines)
+            .map_err(|error| self.tell_ref_error(&error, RejectReason::ShallowError))?;
+        self.border.stored.append(&mut lines);
+        self.border.relies_on_shared = false;
+        Ok(())
     }
 }
 

@@ -149,7 +149,7 @@ fn keep_files(repository: &Path) -> usize {
     git::object_files(repository).iter().filter(|name| name.ends_with(".keep")).count()
 }
 
-fn begin_push(repository: &Path, request: &[u8]) -> Child {
+pub fn begin_push(repository: &Path, request: &[u8]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packhouse"));
     git::isolate(&mut command);
     let mut child = command
@@ -163,7 +163,7 @@ fn begin_push(repository: &Path, request: &[u8]) -> Child {
     child
 }
 
-fn wait_for(path: &Path) {
+pub fn wait_for(path: &Path) {
     let begun = Instant::now();
     while !path.exists() {
         assert!(begun.elapsed() < Duration::from_secs(60), "no {}", path.display());

@@ -12,6 +12,7 @@
 
 mod killed;
 mod replay;
+mod shallow;
 
 use crate::support::git;
 use crate::support::local::Local;

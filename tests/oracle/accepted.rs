@@ -28,6 +28,8 @@ pub enum Accepted {
     VetoIsReported,
     /// A push that adds no line leaves no empty `shallow` file.
     EmptyShallow,
+    /// Every ref that needs a border is judged by itself, and those after it are not forgotten.
+    BorderOfEach,
 }
 
 /// All of them.
@@ -43,6 +45,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::FsckOrder,
     Accepted::VetoIsReported,
     Accepted::EmptyShallow,
+    Accepted::BorderOfEach,
 ];
 
 impl Accepted {
@@ -60,6 +63,7 @@ impl Accepted {
             Self::FsckOrder => "fsck-order",
             Self::VetoIsReported => "veto-is-reported",
             Self::EmptyShallow => "empty-shallow",
+            Self::BorderOfEach => "border-of-each",
         }
     }
 
@@ -94,7 +98,7 @@ impl Accepted {
                 seen.answer.messages = lines.join("\n");
             }
             Self::StoredAgain => seen.loose = 0,
-            Self::TrailingBytes | Self::KindsMatch | Self::AtomicIsAtomic => {
+            Self::TrailingBytes | Self::KindsMatch | Self::AtomicIsAtomic | Self::BorderOfEach => {
                 seen = Observation::default();
             }
             Self::FsckOrder => {

@@ -21,7 +21,7 @@ pub struct Observation {
     pub loose: usize,
     pub leftovers: Vec<String>,
     pub reflogs: String,
-    /// The lines of the `shallow` file, sorted; `None` if there is no such file.
+    /// The different lines of the `shallow` file, sorted; `None` if there is no such file.
     pub shallow: Option<Vec<String>>,
     pub hooks: String,
     pub diagnosis: String,
@@ -135,6 +135,8 @@ fn shallow(repository: &Path) -> Option<Vec<String>> {
     let text = fs::read_to_string(repository.join("shallow")).ok()?;
     let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
     lines.sort();
+    // git writes a line as often as the client says it.
+    lines.dedup();
     Some(lines)
 }
 

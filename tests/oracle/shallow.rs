@@ -1,7 +1,10 @@
 //! Pushes from and to repositories whose history ends somewhere.
+//!
+//! Where a repository takes borders over, at most one ref of a push needs one here, and it is the
+//! last: git gets no further (see `border-of-each`).
 
 use super::Scenario;
-use super::accepted::Accepted::EmptyShallow;
+use super::accepted::Accepted::{AtomicIsAtomic, BorderOfEach, EmptyShallow};
 use super::observe::write_hook;
 use super::scenarios::{configure, first, scenario, second, seeded, store};
 use crate::support::git;
@@ -86,8 +89,8 @@ fn grafted() -> Request {
     let line = Line::new();
     Request::new()
         .shallow(&line.id(2))
-        .command(ZERO, &line.id(3), "refs/heads/grafted")
         .command(ZERO, &first().id(), "refs/heads/whole")
+        .command(ZERO, &line.id(3), "refs/heads/grafted")
         .pack(line.pack(&[2, 3]))
 }
 
@@ -102,7 +105,8 @@ fn into_full() -> Vec<Scenario> {
                 format!("atomic, with a border that the repository {does}"),
                 seeded_and(takes),
                 |_| grafted().capabilities(ATOMIC).bytes(),
-            ),
+            )
+            .accepting(if takes { &[] } else { &[AtomicIsAtomic] }),
             scenario(
                 format!("a border that fsck looks at and the repository {does}"),
                 move |repository| {
@@ -112,7 +116,7 @@ fn into_full() -> Vec<Scenario> {
                 |_| grafted().bytes(),
             ),
             scenario(
-                format!("the border itself, with tags, which the repository {does}"),
+                format!("a tag of a tag above a border that the repository {does}"),
                 seeded_and(takes),
                 |_| {
                     let line = Line::new();
@@ -121,9 +125,20 @@ fn into_full() -> Vec<Scenario> {
                     let objects = line.objects(&[2, 3]).into_iter().chain([&one, &two]);
                     Request::new()
                         .shallow(&line.id(2))
-                        .command(ZERO, &line.id(2), "refs/heads/border")
                         .command(ZERO, &two.id(), "refs/tags/v2")
                         .pack(pack(&objects.map(entry).collect::<Vec<_>>()))
+                        .bytes()
+                },
+            ),
+            scenario(
+                format!("a border itself, which the repository {does}"),
+                seeded_and(takes),
+                |_| {
+                    let line = Line::new();
+                    Request::new()
+                        .shallow(&line.id(2))
+                        .command(ZERO, &line.id(2), "refs/heads/border")
+                        .pack(line.pack(&[2]))
                         .bytes()
                 },
             ),
@@ -190,7 +205,6 @@ fn old_borders() -> Vec<Scenario> {
                         Request::new()
                             .shallow(&line.id(2))
                             .command(&line.id(3), &line.id(4), "refs/heads/line")
-                            .command(ZERO, &line.id(2), "refs/heads/border")
                             .pack(line.pack(sent))
                             .bytes()
                     },
@@ -242,7 +256,6 @@ fn old_borders() -> Vec<Scenario> {
                     Request::new()
                         .shallow(&line.id(2))
                         .command(ZERO, &line.id(4), "refs/heads/x")
-                        .command(ZERO, &line.id(3), "refs/heads/y")
                         .pack(line.pack(&[4]))
                         .bytes()
                 },
@@ -347,8 +360,8 @@ fn into_shallow() -> Vec<Scenario> {
     all
 }
 
-/// Three refs on two borders, one of which needs both.
-fn three_refs() -> Request {
+/// A ref that needs no border, and one that needs two borders.
+fn merged() -> Request {
     let (line, other) = (Line::new(), Line::named("other"));
     let Snapshot { tree, .. } = first();
     let merge = commit(&tree.id(), &[&line.id(4), &other.id(4)], "merge");
@@ -356,10 +369,8 @@ fn three_refs() -> Request {
     Request::new()
         .shallow(&line.id(3))
         .shallow(&other.id(3))
-        .command(ZERO, &line.id(4), "refs/heads/line")
-        .command(ZERO, &other.id(4), "refs/heads/other")
+        .command(ZERO, &first().id(), "refs/heads/beside")
         .command(ZERO, &merge.id(), "refs/heads/merge")
-        .command(ZERO, &second().id(), "refs/heads/beside")
         .pack(pack(&objects.map(entry).collect::<Vec<_>>()))
 }
 
@@ -370,43 +381,44 @@ fn many() -> Vec<Scenario> {
         move |repository: &Path| {
             seeded(repository);
             takes_borders(repository);
-            store(repository, &[&second().blob, &second().tree, &second().commit]);
             fs::write(repository.join("shallow"), "").unwrap();
             write_hook(repository, "update", &text);
         }
     };
     let mut all = Vec::new();
-    for name in ["line", "other", "merge", "beside", "none"] {
-        all.push(
-            scenario(
-                format!("two borders, and the update hook refuses '{name}'"),
-                refuse(name),
-                |_| three_refs().bytes(),
-            )
-            .accepting(&[EmptyShallow]),
-        );
+    for refused in ["beside", "merge", "none"] {
+        let name = format!("two borders, and the update hook refuses '{refused}'");
+        let atomic = format!("atomic, {name}");
+        all.push(scenario(name, refuse(refused), |_| merged().bytes()));
+        all.push(scenario(atomic, refuse(refused), |_| merged().capabilities(ATOMIC).bytes()));
     }
+    let hooks_that_look = |repository: &Path| {
+        seeded(repository);
+        takes_borders(repository);
+        let text = "#!/bin/sh\n{\nsort \"$GIT_SHALLOW_FILE\"\nwhile read old new name; do\n\
+                    git rev-list --topo-order --objects $new; done\n} >>hook.log 2>&1\n";
+        write_hook(repository, "pre-receive", text);
+        write_hook(repository, "post-receive", text);
+    };
     all.extend([
-        scenario(
-            "two borders, and hooks that want to see the history",
-            |repository| {
-                seeded(repository);
-                takes_borders(repository);
-                store(repository, &[&second().blob, &second().tree, &second().commit]);
-                let text = "#!/bin/sh\n{\nsort \"$GIT_SHALLOW_FILE\"\nwhile read old new name; do\n\
-                            git rev-list --topo-order --objects $new; done\n} >>hook.log 2>&1\n";
-                write_hook(repository, "pre-receive", text);
-                write_hook(repository, "post-receive", text);
-            },
-            |_| three_refs().bytes(),
-        ),
+        scenario("two borders, and hooks that want to see the history", hooks_that_look, |_| {
+            merged().bytes()
+        }),
+        scenario("more than one ref on a border", seeded_and(true), |_| {
+            let line = Line::new();
+            grafted()
+                .command(ZERO, &line.id(2), "refs/heads/border")
+                .command(ZERO, &first().id(), "refs/heads/last")
+                .bytes()
+        })
+        .accepting(&[BorderOfEach]),
         scenario(
             "a border for a ref that the proc-receive hook hands back",
             |repository| {
                 seeded(repository);
                 takes_borders(repository);
                 configure(repository, "receive.procReceiveRefs", "refs/heads/grafted");
-                let text = "#!/bin/sh\nprintf '000eversion=1\\n0000001aok refs/heads/grafted\
+                let text = "#!/bin/sh\nprintf '000eversion=1\\n00000019ok refs/heads/grafted\
                             0017option fall-through0000'\ncat >/dev/null\n";
                 write_hook(repository, "proc-receive", text);
             },

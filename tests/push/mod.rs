@@ -3,5 +3,6 @@
 mod basics;
 mod by_gix;
 mod credentials;
+mod shallow;
 mod surroundings;
 pub mod work;

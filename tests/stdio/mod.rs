@@ -2,6 +2,7 @@
 
 mod alternates;
 mod hooks;
+mod shallow;
 
 use crate::support::answer::Answer;
 use crate::support::git;

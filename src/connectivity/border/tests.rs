@@ -1,5 +1,5 @@
 use super::*;
-use crate::connectivity::corpus::{Push, Refs, Store, absent};
+use crate::connectivity::corpus::{Push, Refs, SHA1, Store, absent};
 use proptest::prelude::*;
 
 /// What each tip needs of the border, by the push's objects and those of the repository.
@@ -48,7 +48,8 @@ fn what_leads_to_a_new_commit_of_the_border_needs_it() {
     let tag_of_tree = all.tag(tree, ObjectKind::Tree, "tree");
     let brought = all.without(&old);
     let push = Push::new(&old, &brought);
-    let tips = [first, second, beside, merge, tag_of_tag, tag_of_tree, base, tree, absent(9)];
+    let null = ObjectId::null(SHA1);
+    let tips = [first, second, beside, merge, tag_of_tag, tag_of_tree, base, tree, null];
     let needed = needed(&push, &[first], &tips, &mut Refs::of(&[base], &[base]));
     let of = |needs: bool| if needs { vec![first] } else { vec![] };
     let expected = [true, true, false, true, true, false, false, false, false].map(of);

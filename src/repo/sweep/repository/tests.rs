@@ -158,6 +158,7 @@ fn what_others_left_goes_when_it_has_not_changed_for_longer_than_the_age() {
         "objects/pack/tmp_pack_abcdef",
         "objects/pack/tmp_idx_abcdef",
         "objects/pack/tmp_rev_abcdef",
+        "shallow_aB3def",
     ];
     for name in names {
         place.file(name, HOUR);
@@ -175,6 +176,7 @@ fn our_unfinished_refs_go_after_ten_minutes_unless_they_are_locks_too() {
     let names = [
         "tmp_ref_abcdef",
         "tmp_packed_refs_abcdef",
+        "tmp_shallow_abcdef",
         "refs/.tmp_ref_abcdef",
         "refs/heads/.tmp_ref_abcdef",
     ];
