@@ -19,7 +19,7 @@ fn sorted(ids: &[ObjectId]) -> Needed {
 
 /// A repository with one commit, and all that is there once a line of three commits was pushed,
 /// whose first has a parent that nobody has.
-struct Line {
+struct Pushed {
     old: Store,
     all: Store,
     tree: ObjectId,
@@ -27,7 +27,7 @@ struct Line {
     line: [ObjectId; 3],
 }
 
-fn line() -> Line {
+fn line() -> Pushed {
     let mut old = Store::default();
     let tree = old.tree(&[]);
     let base = old.commit(tree, &[], 1000);
@@ -35,12 +35,12 @@ fn line() -> Line {
     let first = all.commit(tree, &[absent(1)], 1001);
     let second = all.commit(tree, &[first], 1002);
     let third = all.commit(tree, &[second], 1003);
-    Line { old, all, tree, base, line: [first, second, third] }
+    Pushed { old, all, tree, base, line: [first, second, third] }
 }
 
 #[test]
 fn what_leads_to_a_new_commit_of_the_border_needs_it() {
-    let Line { old, mut all, tree, base, line: [first, second, third] } = line();
+    let Pushed { old, mut all, tree, base, line: [first, second, third] } = line();
     let beside = all.commit(tree, &[base], 1004);
     let merge = all.commit(tree, &[beside, third], 1005);
     let tag = all.tag(third, ObjectKind::Commit, "v1");
@@ -58,7 +58,7 @@ fn what_leads_to_a_new_commit_of_the_border_needs_it() {
 
 #[test]
 fn nothing_is_needed_beyond_a_commit_of_the_border() {
-    let Line { old, mut all, tree, line: [first, _, third], .. } = line();
+    let Pushed { old, mut all, tree, line: [first, _, third], .. } = line();
     let other = all.commit(tree, &[absent(2)], 1001);
     let merge = all.commit(tree, &[third, other], 1006);
     let brought = all.without(&old);
@@ -70,7 +70,7 @@ fn nothing_is_needed_beyond_a_commit_of_the_border() {
 
 #[test]
 fn an_old_commit_of_the_border_is_needed_only_if_no_ref_leads_to_it() {
-    let Line { all: old, tree, line: [first, second, third], .. } = line();
+    let Pushed { all: old, tree, line: [first, second, third], .. } = line();
     let mut all = old.clone();
     // Clocks that run backwards must not hide what a ref leads to.
     let tip = all.commit(tree, &[second], 5);
@@ -114,7 +114,7 @@ fn clocks_that_lie_do_not_make_a_commit_needed() {
 
 #[test]
 fn the_way_may_lead_through_old_commits_that_no_ref_leads_to() {
-    let Line { all: old, tree, base, line: [first, _, third], .. } = line();
+    let Pushed { all: old, tree, base, line: [first, _, third], .. } = line();
     let mut all = old.clone();
     let tip = all.commit(tree, &[third], 1004);
     let brought = all.without(&old);
@@ -125,7 +125,7 @@ fn the_way_may_lead_through_old_commits_that_no_ref_leads_to() {
 
 #[test]
 fn history_that_ends_at_the_repository_s_own_border_leads_no_further() {
-    let Line { all: old, tree, line: [first, second, third], .. } = line();
+    let Pushed { all: old, tree, line: [first, second, third], .. } = line();
     let mut all = old.clone();
     let tip = all.commit(tree, &[third], 1004);
     let mut brought = all.without(&old);
@@ -195,7 +195,7 @@ fn commits_with_many_parents_are_read_twice_and_wait_once() {
 
 #[test]
 fn a_walk_that_is_cancelled_says_so() {
-    let Line { old, all, line: [first, _, third], .. } = line();
+    let Pushed { old, all, line: [first, _, third], .. } = line();
     let brought = all.without(&old);
     let push = Push::new(&old, &brought);
     push.cancel.cancel();

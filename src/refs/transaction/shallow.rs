@@ -6,6 +6,9 @@
 //! leaves lines too many, of commits that are there and that no ref leads to: git takes those out
 //! when it prunes.
 //!
+//! A `git prune` that looked which commits refs lead to before the ref moved, and takes the lock after
+//! it, takes the line out all the same; so it does beside git.
+//!
 //! Lines are never taken out here. That is for `git fetch --unshallow` and `git prune`.
 
 use super::packed_rewrite::lock_shared_file;
