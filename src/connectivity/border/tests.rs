@@ -1,3 +1,6 @@
+//! Pushes in memory from shallow clients: what each new value needs of the border, and what that
+//! costs.
+
 use super::*;
 use crate::connectivity::corpus::{Push, Refs, SHA1, Store, absent};
 use proptest::prelude::*;
