@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -124,6 +124,20 @@ impl Hooks {
 
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.until.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    pub(super) fn silence(&self) -> Option<Duration> {
+        self.silence
+    }
+
+    /// Whether there is something at a path that is relative to the git directory, as whatever is run
+    /// there would find it.
+    pub fn is_there(&self, path: &Path) -> bool {
+        matches!(self.disk.stat(&self.git_dir.join(path)), Ok(Some(_)))
     }
 
     /// Looks for a hook by name. One `stat`; nothing is started.
@@ -278,9 +292,8 @@ impl Hooks {
             output(&[]);
             attention.heard = Instant::now();
         }
-        let is_cancelled = self.until.as_ref().is_some_and(CancelToken::is_cancelled);
         match attention.asked {
-            None if is_cancelled => {
+            None if self.is_cancelled() => {
                 self.signal(child, Signal::TERM);
                 attention.asked = Some(Instant::now());
                 false
@@ -318,7 +331,7 @@ struct Attention {
     heard: Instant,
 }
 
-fn process_id(child: &Child) -> Option<Pid> {
+pub(super) fn process_id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
@@ -330,7 +343,19 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Whether there is something to read, or the end, within this time.
 fn is_readable(reader: &impl AsFd, within: Duration) -> io::Result<bool> {
-    let mut wanted = [PollFd::new(reader, PollFlags::IN)];
+    is_readable_or_writable([reader.as_fd()], None, within)
+}
+
+/// Whether there is something to read from any of these, or their end, or room to write, within
+/// this time.
+pub(super) fn is_readable_or_writable<'a>(
+    readers: impl IntoIterator<Item = BorrowedFd<'a>>,
+    writer: Option<BorrowedFd<'a>>,
+    within: Duration,
+) -> io::Result<bool> {
+    let readers = readers.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let writer = writer.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT));
+    let mut wanted: Vec<PollFd<'_>> = readers.chain(writer).collect();
     let within = Timespec::try_from(within).map_err(io::Error::other)?;
     match poll(&mut wanted, Some(&within)) {
         Ok(ready) => Ok(ready > 0),
