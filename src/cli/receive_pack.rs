@@ -1,7 +1,9 @@
 //! `packhouse receive-pack`: a drop-in for `git receive-pack` on standard input and output.
 
-use crate::model::{CancelToken, Limits, PushId, UnpackLimit};
-use crate::receive::{Client, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target};
+use crate::model::{CancelToken, Limits, UnpackLimit};
+use crate::receive::{
+    Client, NonceTerms, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
+};
 use crate::repo::{Disk, Environment, FlushPolicy, Repository};
 use crate::report::{row, with_causes};
 use clap::Args;
@@ -115,44 +117,37 @@ impl ReceivePack {
         .map_err(|error| error.to_string())?;
         let id = super::draw_push_id().map_err(|error| error.to_string())?;
         let target = Target::Existing(repository);
+        let nonce_terms = NonceTerms::now(&self.directory, self.stateless_rpc);
         if self.http_backend_info_refs || !self.stateless_rpc {
-            let advertised = receiver.advertise(&target, &environment, &mut |bytes| {
-                let mut output = io::stdout().lock();
-                output.write_all(bytes)?;
-                output.flush()
-            });
+            let advertised =
+                receiver.advertise(&target, &environment, &nonce_terms, &mut |bytes| {
+                    let mut output = io::stdout().lock();
+                    output.write_all(bytes)?;
+                    output.flush()
+                });
             advertised.map_err(|error| error.client_text(id))?;
         }
         if self.http_backend_info_refs {
             return Ok(0);
         }
         let mut client = Stdio { failure: None };
-        let outcome = self.receive(&receiver, id, target, environment, &mut client);
+        let mut stdin = io::stdin().lock();
+        let outcome = receiver.receive(Push {
+            id,
+            target,
+            environment,
+            nonce_terms,
+            input: &mut stdin,
+            client: &mut client,
+            surplus: Surplus::Leave,
+            completes_thin_packs: !self.reject_thin_pack_for_testing,
+            cancel: CancelToken::new(),
+        });
         let status = Self::conclude(&outcome)?;
         match client.failure {
             Some(error) => Err(format!("cannot write the answer: {error}")),
             None => Ok(status),
         }
-    }
-
-    fn receive(
-        &self,
-        receiver: &Receiver,
-        id: PushId,
-        target: Target,
-        environment: Environment,
-        client: &mut Stdio,
-    ) -> PushOutcome {
-        receiver.receive(Push {
-            id,
-            target,
-            environment,
-            input: &mut io::stdin().lock(),
-            client,
-            surplus: Surplus::Leave,
-            completes_thin_packs: !self.reject_thin_pack_for_testing,
-            cancel: CancelToken::new(),
-        })
     }
 
     fn conclude(outcome: &PushOutcome) -> Result<u8, String> {

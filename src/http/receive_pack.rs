@@ -6,6 +6,7 @@
 //! once, whether or not anybody is left to be answered.
 
 use super::bridge::{self, ReplySender, Start};
+use super::engine::nonce_terms;
 use super::headers::{self, Encoding};
 use super::push_log::{self, AbandonNote, PanicNote, Subject};
 use super::reply::{self, Refusal};
@@ -121,6 +122,7 @@ impl Job {
             id: self.subject.id,
             target: self.target,
             environment: self.environment,
+            nonce_terms: nonce_terms(),
             input: &mut DecodedBody::new(self.encoding, reader),
             client: &mut client,
             surplus: Surplus::Refuse,

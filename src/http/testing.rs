@@ -114,6 +114,7 @@ impl Engine for TestEngine {
             id: PushId::new(0),
             target: target.clone(),
             environment: environment.clone(),
+            nonce_terms: super::engine::nonce_terms(),
             input: &mut io::empty(),
             client: &mut client,
             surplus: Surplus::Refuse,

@@ -83,6 +83,7 @@ mod tests;
 pub use error::{Blame, IngestError, StoreError};
 pub use existing::{ExistingObject, ExistingObjects};
 pub use inspection::Inspection;
+pub use object_hash::object_id;
 pub use options::{Destination, HELD_BYTES_MAX, IngestOptions, Surplus};
 pub use outcome::{Ingested, Stored, StoredPack, Timings};
 pub use refusal::Refusal;

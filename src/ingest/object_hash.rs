@@ -49,8 +49,8 @@ impl ObjectHasher {
     }
 }
 
-/// The id of an object that is in memory.
-pub(super) fn object_id(
+/// The id of an object that is in memory; an error if it was made to collide with another.
+pub fn object_id(
     hash: HashKind,
     kind: ObjectKind,
     content: &[u8],

@@ -116,6 +116,8 @@ pub enum RejectReason {
     HookDeclined,
     /// A symref and its target were to get different values.
     InconsistentAlias,
+    /// Other push options were signed than were sent.
+    InconsistentPushOptions,
     /// The server failed; the text says so and names the push.
     Internal(String),
     /// The new objects could not be moved into the repository.
@@ -162,6 +164,7 @@ impl fmt::Display for RejectReason {
             Self::HiddenUpdate => "deny updating a hidden ref",
             Self::HookDeclined => "hook declined",
             Self::InconsistentAlias => "inconsistent aliased update",
+            Self::InconsistentPushOptions => "inconsistent push options",
             Self::MigrationFailed => "unable to migrate objects to permanent storage",
             Self::MissingNecessaryObjects => "missing necessary objects",
             Self::NonFastForward => "non-fast-forward",

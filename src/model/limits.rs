@@ -69,6 +69,11 @@ limits! {
     push_option_bytes_max: MIB, "bytes",
         "push request goes past the limit 'push_option_bytes_max' of N bytes: send shorter push \
          options";
+    /// Seconds that a push waits for the programs that check the signature of its certificate, all
+    /// together. When they have passed, hooks are told that it could not be checked.
+    signature_seconds_max: 30, "seconds",
+        "the signature of the push certificate was not checked within the limit \
+         'signature_seconds_max' of N seconds";
     /// Bytes of the pack as received; `receive.maxInputSize` of a repository lowers it.
     pack_bytes_max: u64::MAX, "bytes", "pack exceeds maximum allowed size (N bytes)";
     /// Objects that a pack may announce. The largest public repositories have some ten million.
@@ -173,6 +178,11 @@ impl Limits {
         Self::limit("push_memory_bytes_max", self.push_memory_bytes_max)
     }
 
+    /// `signature_seconds_max`, for messages.
+    pub fn signature_seconds(&self) -> Limit {
+        Self::limit("signature_seconds_max", self.signature_seconds_max)
+    }
+
     /// Bytes that the objects of a pack of so many bytes may have together, by
     /// `expansion_ratio_max` and `expansion_free_bytes`.
     pub fn expanded_bytes_max(&self, pack_bytes: u64) -> u64 {
@@ -192,7 +202,8 @@ pub struct Limit {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// What the value counts: `bytes`, `commands`, `objects`, `deltas`, `parents`, `entries`.
+    /// What the value counts: `bytes`, `commands`, `objects`, `deltas`, `parents`, `entries`,
+    /// `seconds`.
     pub unit: &'static str,
 }
 

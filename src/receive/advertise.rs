@@ -1,6 +1,6 @@
 //! Step 1: what the repository has, before the client says what it wants.
 
-use super::{ReceiveError, Receiver, Target};
+use super::{NonceTerms, ReceiveError, Receiver, Target};
 use crate::model::HashKind;
 use crate::refs::{AdvertisedRef, advertised};
 use crate::repo::Environment;
@@ -20,6 +20,7 @@ pub(super) fn advertise(
     receiver: &Receiver,
     target: &Target,
     environment: &Environment,
+    nonce_terms: &NonceTerms,
     output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), ReceiveError> {
     let version = environment
@@ -31,7 +32,7 @@ pub(super) fn advertise(
         Target::Fresh { .. } => {
             let settings = receiver.fresh_settings(environment)?;
             settings.refuse_unsupported(Phase::Discovery)?;
-            let offered = receiver.offer(HashKind::Sha1, &settings, environment);
+            let offered = receiver.offer(HashKind::Sha1, &settings, environment, nonce_terms);
             AdvertisementEncoder::begin(&mut buffer, version, &offered).finish(&mut buffer, []);
             return output(&buffer).map_err(client_gone);
         }
@@ -43,7 +44,7 @@ pub(super) fn advertise(
         .map_err(|error| ReceiveError::internal(Phase::Discovery, "reading the refs", error))?;
     let alternates = receiver.alternate_tips(repository, environment, &store, &settings);
     let mut told = HashSet::new();
-    let offered = receiver.offer(repository.hash(), &settings, environment);
+    let offered = receiver.offer(repository.hash(), &settings, environment, nonce_terms);
     let mut encoder = AdvertisementEncoder::begin(&mut buffer, version, &offered);
     for line in listed.lines() {
         if !alternates.is_empty() {

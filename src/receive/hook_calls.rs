@@ -32,10 +32,10 @@ pub(super) fn pre_receive(
     hook: &Hook,
     channel: &mut Channel<'_>,
     commands: &[Command],
-    quarantine: Vec<(OsString, OsString)>,
+    variables: Vec<(OsString, OsString)>,
     push_options: &[BString],
 ) -> bool {
-    let mut more = quarantine;
+    let mut more = variables;
     more.extend(push_option_variables(push_options));
     let feed = lines(commands.iter());
     run(hooks, channel, hook, &[], Feed::Bytes(&feed), &more)
@@ -53,22 +53,21 @@ pub(super) fn update(
     run(hooks, channel, hook, &arguments, Feed::Nothing, &[])
 }
 
-/// Runs `post-receive` and `post-update` over what was done, if anything was. Their word changes
-/// nothing.
+/// Runs `post-receive`, with `variables` for it alone, and `post-update` over what was done, if
+/// anything was. Their word changes nothing.
 pub(super) fn post(
     hooks: &Hooks,
     channel: &mut Channel<'_>,
     told: &[Told<'_>],
-    push_options: &[BString],
+    variables: &[(OsString, OsString)],
 ) -> io::Result<()> {
     let news: Vec<CommandVerdict<'_>> =
         told.iter().filter(|told| told.is_news()).map(|told| told.verdict).collect();
     if news.is_empty() {
         return Ok(());
     }
-    let more = push_option_variables(push_options);
     let feed = lines_of_what_changed(&news);
-    call(hooks, channel, "post-receive", &[], Feed::Bytes(&feed), &more)?;
+    call(hooks, channel, "post-receive", &[], Feed::Bytes(&feed), variables)?;
     let names: Vec<&OsStr> =
         news.iter().map(|verdict| OsStr::from_bytes(&verdict.command.name)).collect();
     call(hooks, channel, "post-update", &names, Feed::Nothing, &[])?;
@@ -152,7 +151,7 @@ fn add_line(text: &mut Vec<u8>, old: &ObjectId, new: &ObjectId, name: &[u8]) {
 }
 
 /// git sets the count even when there are none (measured on 2.47).
-fn push_option_variables(options: &[BString]) -> Vec<(OsString, OsString)> {
+pub(super) fn push_option_variables(options: &[BString]) -> Vec<(OsString, OsString)> {
     let count = ("GIT_PUSH_OPTION_COUNT".into(), options.len().to_string().into());
     let each = options.iter().enumerate().map(|(number, option)| {
         (format!("GIT_PUSH_OPTION_{number}").into(), OsStr::from_bytes(option).to_owned())

@@ -7,6 +7,7 @@
 mod advertise;
 mod aliases;
 mod alternate_refs;
+mod certificate;
 mod channel;
 mod client;
 mod commit;
@@ -32,6 +33,7 @@ mod transaction_hook;
 mod unpack;
 mod worktrees;
 
+pub use certificate::NonceTerms;
 pub use client::Client;
 pub use error::ReceiveError;
 pub use ingest::Surplus;
@@ -70,7 +72,7 @@ impl Receiver {
         outcome: &mut PushOutcome,
     ) -> Result<Verdict, ReceiveError> {
         // 3. Read the commands.
-        let offered = self.offer_for(&push.target, &push.environment)?;
+        let offered = self.offer_for(&push.target, &push.environment, &push.nonce_terms)?;
         // The memory of the request is the push's to its end.
         let mut memory = self.command_memory.share();
         let (request, mut input) =
@@ -95,6 +97,7 @@ impl Receiver {
             session::Circumstances {
                 id: push.id,
                 environment: push.environment,
+                nonce_terms: push.nonce_terms,
                 surplus: push.surplus,
                 completes_thin_packs: push.completes_thin_packs,
                 cancel: push.cancel,
@@ -129,6 +132,7 @@ impl Session<'_> {
         input: &mut PackInput<'_>,
         clock: &mut StepClock,
     ) -> Result<Verdict, ReceiveError> {
+        self.compare_push_options();
         if self.request.expects_pack {
             // 5. Quarantine and snapshot; 6. and 7. both passes over the pack.
             let unpacked = self.unpack(input);
@@ -167,12 +171,13 @@ impl Session<'_> {
     }
 
     fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
-        // 8. Connectivity, hidden refs, `pre-receive`.
+        // 8. Connectivity, hidden refs, the certificate, `pre-receive`.
         self.judge_border()?;
         self.prove_connectivity()?;
         clock.lap("connectivity");
         self.reject_hidden();
         self.hand_over_commands();
+        self.judge_certificate()?;
         let accepted = self.run_pre_receive()?;
         clock.lap("pre-receive");
         if !accepted || !self.any_pending() {

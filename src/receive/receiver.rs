@@ -3,7 +3,7 @@
 use super::maintenance::MaintenanceLedger;
 use super::session::Opened;
 use super::settings::PushSettings;
-use super::{Client, ReceiveError, Surplus, advertise, identity, trace};
+use super::{Client, NonceTerms, ReceiveError, Surplus, advertise, identity, trace};
 use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
     ByteBudget, CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
@@ -80,6 +80,9 @@ pub struct Push<'a> {
     pub target: Target,
     /// What hooks see, with `GIT_PROTOCOL` and whatever the edge knows of the client.
     pub environment: Environment,
+    /// What the nonce for a signed push was made of when the refs were advertised, or would be now
+    /// if another process did that.
+    pub nonce_terms: NonceTerms,
     /// The request from its first byte, free of transfer encodings. An error or an early end is a
     /// client that has gone.
     pub input: &'a mut dyn Read,
@@ -130,14 +133,16 @@ impl Receiver {
     }
 
     /// Writes the advertisement of `target` chunk by chunk, with `version 1` in front if
-    /// `GIT_PROTOCOL` asks for it, and without the preamble of HTTP.
+    /// `GIT_PROTOCOL` asks for it, and without the preamble of HTTP. `nonce_terms` are those of the
+    /// push that this process may take next.
     pub fn advertise(
         &self,
         target: &Target,
         environment: &Environment,
+        nonce_terms: &NonceTerms,
         output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ReceiveError> {
-        advertise::advertise(self, target, environment, output)
+        advertise::advertise(self, target, environment, nonce_terms, output)
     }
 
     /// The disk.
@@ -186,10 +191,12 @@ impl Receiver {
         hash: HashKind,
         settings: &PushSettings,
         environment: &Environment,
+        nonce_terms: &NonceTerms,
     ) -> ServerCapabilities {
         ServerCapabilities {
             atomic: settings.offers_atomic,
             ofs_delta: settings.offers_ofs_delta,
+            push_cert_nonce: settings.certificates.nonce(hash, nonce_terms),
             push_options: settings.offers_push_options,
             session_id: settings.offers_session_id.then(|| trace::session_id(environment)),
             ..ServerCapabilities::new(hash, self.agent())
@@ -200,15 +207,13 @@ impl Receiver {
         &self,
         target: &Target,
         environment: &Environment,
+        nonce_terms: &NonceTerms,
     ) -> Result<ServerCapabilities, ReceiveError> {
-        Ok(match target {
-            Target::Existing(repository) => {
-                self.offer(repository.hash(), &self.settings(repository)?, environment)
-            }
-            Target::Fresh { .. } => {
-                self.offer(HashKind::Sha1, &self.fresh_settings(environment)?, environment)
-            }
-        })
+        let (hash, settings) = match target {
+            Target::Existing(repository) => (repository.hash(), self.settings(repository)?),
+            Target::Fresh { .. } => (HashKind::Sha1, self.fresh_settings(environment)?),
+        };
+        Ok(self.offer(hash, &settings, environment, nonce_terms))
     }
 
     pub(super) fn ref_store(

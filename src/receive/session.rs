@@ -8,7 +8,7 @@ use super::settings::PushSettings;
 use super::shallow::Border;
 use super::transaction_hook::TransactionHook;
 use super::worktrees::CheckedOut;
-use super::{ReceiveError, Receiver, Surplus, policy};
+use super::{NonceTerms, ReceiveError, Receiver, Surplus, policy};
 use crate::hooks::{Hook, Hooks};
 use crate::ingest::Ingested;
 use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
@@ -20,7 +20,7 @@ use crate::snapshot::ObjectSnapshot;
 use crate::wire::{CommandVerdict, HookAnswer, PushRequest, UnpackStatus, encode_report_status};
 use bstr::{BString, ByteSlice};
 use std::cell::OnceCell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 /// One push, between its commands and its report.
 pub(super) struct Session<'a> {
@@ -52,6 +52,10 @@ pub(super) struct Session<'a> {
     /// For each command, whether it is the `proc-receive` hook's and what that said of it; empty
     /// before it is decided.
     pub(super) hook_answers: Vec<HookAnswer>,
+    /// What the nonce of this push is made of.
+    pub(super) nonce_terms: NonceTerms,
+    /// What `pre-receive` and `post-receive` are told of the certificate.
+    pub(super) certificate_variables: Vec<(OsString, OsString)>,
     /// Who is told of every ref transaction.
     pub(super) transaction_hook: TransactionHook,
     /// Whether it stopped one.
@@ -74,6 +78,7 @@ pub(super) struct Opened {
 pub(super) struct Circumstances {
     pub(super) id: PushId,
     pub(super) environment: Environment,
+    pub(super) nonce_terms: NonceTerms,
     pub(super) surplus: Surplus,
     pub(super) completes_thin_packs: bool,
     pub(super) cancel: CancelToken,
@@ -87,8 +92,8 @@ impl<'a> Session<'a> {
         mut channel: Channel<'a>,
         circumstances: Circumstances,
     ) -> Result<Self, ReceiveError> {
-        let Circumstances { id, environment, surplus, completes_thin_packs, cancel } =
-            circumstances;
+        let Circumstances { id, environment, nonce_terms, .. } = circumstances;
+        let Circumstances { surplus, completes_thin_packs, cancel, .. } = circumstances;
         let settings = receiver.settings(&repository)?;
         settings.refuse_unsupported(Phase::Request)?;
         for warning in &settings.fsck.warnings {
@@ -129,6 +134,8 @@ impl<'a> Session<'a> {
             border: Border::default(),
             migrated: None,
             hook_answers: Vec::new(),
+            nonce_terms,
+            certificate_variables: Vec::new(),
             transaction_hook: TransactionHook::default(),
             is_vetoed: false,
             added: Added::default(),
@@ -206,7 +213,7 @@ impl<'a> Session<'a> {
         let Some(hook) = self.hooks.find("pre-receive").map_err(internal)? else {
             return Ok(true);
         };
-        let mut variables = Vec::new();
+        let mut variables = self.certificate_variables.clone();
         if let (Hook::Executable(_), Some(quarantine)) = (&hook, &mut self.quarantine) {
             quarantine.seal().map_err(internal)?;
             let environment = quarantine.environment().map_err(internal)?;
@@ -235,7 +242,9 @@ impl<'a> Session<'a> {
             .zip(&self.existed)
             .map(|(verdict, existed)| Told { verdict, existed: *existed })
             .collect();
-        hook_calls::post(&self.hooks, &mut self.channel, &told, &self.request.push_options)
+        let mut variables = hook_calls::push_option_variables(&self.request.push_options);
+        variables.extend_from_slice(&self.certificate_variables);
+        hook_calls::post(&self.hooks, &mut self.channel, &told, &variables)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "running the last hooks", error))
     }
 

@@ -2,6 +2,7 @@
 
 use super::ReceiveError;
 use super::alternate_refs::AlternateSettings;
+use super::certificate::CertificateSettings;
 use super::fsck::FsckSettings;
 use super::maintenance::MaintenanceSettings;
 use super::proc_receive_refs::ProcReceiveRefs;
@@ -32,6 +33,7 @@ pub(super) struct PushSettings {
     pub(super) offers_ofs_delta: bool,
     pub(super) offers_push_options: bool,
     pub(super) offers_session_id: bool,
+    pub(super) certificates: CertificateSettings,
     pub(super) hooks_path: Option<PathBuf>,
     /// `advice.ignoredHook`: whether a hook that cannot be executed is worth a word.
     pub(super) hints_at_ignored_hooks: bool,
@@ -102,6 +104,7 @@ impl PushSettings {
             offers_ofs_delta: flag("repack.usedeltabaseoffset", true)?,
             offers_push_options: flag("receive.advertisepushoptions", false)?,
             offers_session_id: flag("transfer.advertisesid", false)?,
+            certificates: CertificateSettings::read(config)?,
             hooks_path: config.path("core.hookspath")?,
             hints_at_ignored_hooks: flag("advice.ignoredhook", true)?,
             reflog: ReflogCreation::choose(reflog(config)?, bare),

@@ -38,5 +38,8 @@ pub use protocol_version::ProtocolVersion;
 pub use report_status::{
     CommandVerdict, RefReport, ReportStatus, UnpackStatus, encode_report_status,
 };
-pub use request::{Feed, PushRequest, Request, RequestError, RequestFault, RequestParser};
+pub use request::{
+    Feed, PushCertificate, PushRequest, Request, RequestError, RequestFault, RequestParser,
+    SignatureFormat,
+};
 pub use sideband::{Band, SidebandDecoder};

@@ -2,7 +2,9 @@
 
 use super::answer::Answer;
 use packhouse::model::{CancelToken, Limits, PushId, UnpackLimit};
-use packhouse::receive::{Client, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target};
+use packhouse::receive::{
+    Client, NonceTerms, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
+};
 use packhouse::repo::{Disk, Environment, Repository};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -85,6 +87,7 @@ impl Local {
             id: PushId::new(1),
             target: Target::Existing(repository),
             environment: self.environment.clone(),
+            nonce_terms: NonceTerms::now(".", true),
             input,
             client: &mut heard,
             surplus: Surplus::Refuse,

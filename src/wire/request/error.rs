@@ -27,6 +27,9 @@ pub enum RequestFault {
     /// A shallow line whose id is none, or is not all of it.
     #[error("protocol error: expected shallow sha, got '{}'", .0.escape_ascii())]
     BadShallow(BString),
+    /// A certificate with a NUL in it, where git would cut its line.
+    #[error("protocol error: push certificate with a NUL: '{}'", .0.escape_ascii())]
+    CertificateByte(BString),
     /// An object id of the other hash.
     #[error(
         "protocol error: expected object ids of {} hex digits ({expected}), got '{}'",
@@ -45,18 +48,30 @@ pub enum RequestFault {
     /// A bound was passed.
     #[error("push request goes past the {limit}: {what}", limit = .0, what = advice(.0))]
     LimitExceeded(Limit),
+    /// A certificate without an empty line, or without a command between that and its signature.
+    #[error("malformed push certificate '{}'", .0.escape_ascii())]
+    MalformedCertificate(BString),
     /// The framing.
     #[error(transparent)]
     PktLine(#[from] PktLineError),
     /// A push option with a NUL or a LF in it, which no hook could be handed.
     #[error("protocol error: push option with a NUL or a line feed: '{}'", .0.escape_ascii())]
     PushOptionByte(BString),
-    /// A push certificate.
-    #[error("signed pushes are not supported by this server")]
-    SignedPush,
+    /// A second certificate.
+    #[error("protocol error: more than one push certificate")]
+    RepeatedCertificate,
+    /// The list ended within a certificate.
+    #[error("protocol error: push certificate without its end")]
+    UnendedCertificate,
     /// A marker of protocol version 2.
     #[error("protocol error: got an unexpected packet")]
     UnexpectedPacket,
+    /// A certificate that nobody signed, or in a form that nobody here knows.
+    #[error("push certificate without a signature")]
+    UnsignedCertificate,
+    /// Commands beside those of a certificate.
+    #[error("protocol error: got both push certificate and unsigned commands")]
+    UnsignedCommands,
     /// The client speaks another hash than the repository has.
     #[error(transparent)]
     UnsupportedObjectFormat(#[from] UnsupportedObjectFormat),

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of bytes on the wire but their number, which the limits count.
 
+use super::certificate::PushCertificate;
 use super::command_list::{CommandList, memory_of};
 use super::error::{RequestFault, excerpt};
 use crate::model::{Command, CommandKind, HashKind, Limit, Limits, ObjectId};
@@ -27,6 +28,8 @@ pub struct PushRequest {
     pub shallow: Vec<ObjectId>,
     /// The changes, at least one, in the client's order. A ref may be named more than once.
     pub commands: Vec<Command>,
+    /// What the pusher signed, if the push is signed: all of the commands are from it.
+    pub certificate: Option<PushCertificate>,
     /// What the client asked for, of that which it was offered.
     pub capabilities: ClientCapabilities,
     /// Push options in the client's order, without NUL or LF; possibly empty ones.
@@ -45,6 +48,9 @@ pub(super) struct Grammar {
     stage: Stage,
     shallow: Vec<ObjectId>,
     commands: CommandList,
+    /// The certificate's bytes while its lines come, and to its end.
+    certificate_text: Option<Vec<u8>>,
+    certificate: Option<PushCertificate>,
     /// `None` while no line has brought a list.
     capabilities: Option<ClientCapabilities>,
     push_options: Vec<BString>,
@@ -56,6 +62,7 @@ pub(super) struct Grammar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Commands,
+    Certificate,
     PushOptions,
     Complete,
 }
@@ -99,6 +106,8 @@ impl Grammar {
             stage: Stage::Commands,
             shallow: Vec::new(),
             commands: CommandList::new(offered.object_format),
+            certificate_text: None,
+            certificate: None,
             capabilities: None,
             push_options: Vec::new(),
             push_option_bytes: 0,
@@ -114,6 +123,11 @@ impl Grammar {
                 self.first_list_line(without_line_feed(payload))
             }
             (Stage::Commands, PktLine::Flush) => self.end_commands(),
+            (Stage::Certificate, PktLine::Data(payload)) => {
+                self.charge(line, self.limits.command_bytes)?;
+                self.certificate_piece(payload)
+            }
+            (Stage::Certificate, PktLine::Flush) => Err(RequestFault::UnendedCertificate),
             (Stage::PushOptions, PktLine::Data(payload)) => {
                 self.charge(line, self.limits.push_option_bytes)?;
                 self.push_option(without_line_feed(payload))
@@ -132,7 +146,8 @@ impl Grammar {
 
     /// What the client asked for, once its list of commands is whole.
     pub(super) fn capabilities(&self) -> Option<&ClientCapabilities> {
-        self.capabilities.as_ref().filter(|_| self.stage != Stage::Commands)
+        let is_whole = !matches!(self.stage, Stage::Commands | Stage::Certificate);
+        self.capabilities.as_ref().filter(|_| is_whole)
     }
 
     /// The memory that the request will take, as far as it was read.
@@ -140,6 +155,8 @@ impl Grammar {
         let bytes = self
             .commands
             .memory_bytes()
+            .saturating_add(self.certificate_text.as_ref().map_or(0, Vec::capacity))
+            .saturating_add(self.certificate.as_ref().map_or(0, PushCertificate::memory_bytes))
             .saturating_add(self.shallow.capacity().saturating_mul(size_of::<ObjectId>()))
             .saturating_add(memory_of::<BString>(self.push_options.capacity()))
             .saturating_add(self.push_option_bytes);
@@ -159,6 +176,7 @@ impl Grammar {
             expects_pack: commands.iter().any(|c| c.kind() != CommandKind::Delete),
             shallow: self.shallow,
             commands,
+            certificate: self.certificate,
             capabilities: self.capabilities.unwrap_or_default(),
             push_options: self.push_options,
         }))
@@ -178,19 +196,64 @@ impl Grammar {
             self.add_capabilities(list)?;
         }
         match line {
-            Line::Certificate => Err(RequestFault::SignedPush),
-            Line::Command(line) => {
-                let (old, new, name) = parse_command(self.hash, line)?;
-                let count = u64::try_from(self.commands.len()).unwrap_or(u64::MAX);
-                hold_to(self.limits.commands, count.saturating_add(1))?;
-                self.commands.push(&old, &new, name);
+            Line::Certificate if self.certificate_text.is_some() => {
+                Err(RequestFault::RepeatedCertificate)
+            }
+            Line::Certificate if !self.commands.is_empty() => Err(RequestFault::UnsignedCommands),
+            Line::Certificate => {
+                self.certificate_text = Some(Vec::new());
+                self.stage = Stage::Certificate;
                 Ok(())
+            }
+            Line::Command(line) => {
+                let command = parse_command(self.hash, line)?;
+                if self.certificate_text.is_some() {
+                    return Err(RequestFault::UnsignedCommands);
+                }
+                self.add_command(command)
             }
             Line::Shallow(digits) => {
                 self.shallow.push(parse_shallow(self.hash, digits)?);
                 Ok(())
             }
         }
+    }
+
+    fn add_command(
+        &mut self,
+        (old, new, name): (ObjectId, ObjectId, &BStr),
+    ) -> Result<(), RequestFault> {
+        let count = u64::try_from(self.commands.len()).unwrap_or(u64::MAX);
+        hold_to(self.limits.commands, count.saturating_add(1))?;
+        self.commands.push(&old, &new, name);
+        Ok(())
+    }
+
+    /// Takes a packet of the certificate: git's client sends a line in each, but what counts is
+    /// the bytes, line feeds included.
+    fn certificate_piece(&mut self, piece: &[u8]) -> Result<(), RequestFault> {
+        if piece == b"push-cert-end\n" {
+            self.stage = Stage::Commands;
+            return Ok(());
+        }
+        if piece.contains(&b'\0') {
+            return Err(RequestFault::CertificateByte(excerpt(piece)));
+        }
+        if let Some(text) = &mut self.certificate_text {
+            text.extend_from_slice(piece);
+        }
+        Ok(())
+    }
+
+    /// Reads the commands from the certificate, if there is one, now that it is whole.
+    fn end_certificate(&mut self) -> Result<(), RequestFault> {
+        let Some(text) = self.certificate_text.take() else { return Ok(()) };
+        let certificate = PushCertificate::parse(text)?;
+        for line in certificate.command_lines() {
+            self.add_command(parse_command(self.hash, line)?)?;
+        }
+        self.certificate = Some(certificate);
+        Ok(())
     }
 
     /// Takes in a list of capabilities. The document has one, on the first command; git takes
@@ -216,6 +279,7 @@ impl Grammar {
     }
 
     fn end_commands(&mut self) -> Result<(), RequestFault> {
+        self.end_certificate()?;
         if self.commands.is_empty() {
             self.stage = Stage::Complete;
             return Ok(());

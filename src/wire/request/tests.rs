@@ -1,6 +1,7 @@
 //! Tests of the request parser: what git's clients send, what hostile ones send, and that the
 //! split of the bytes makes no difference.
 
+mod certificates;
 mod faults;
 mod limits;
 mod object_formats;

@@ -97,12 +97,6 @@ fn what_is_repeated_of_a_bad_line_is_short_and_printable() {
 }
 
 #[test]
-fn a_certificate_is_refused_for_what_it_is() {
-    let bytes = packets(&[b"push-cert\0report-status\n", b"certificate version 0.1\n"]);
-    assert_eq!(fault(&bytes), RequestFault::SignedPush);
-}
-
-#[test]
 fn ids_of_the_other_hash_are_named() {
     let long = "3".repeat(64);
     for line in [

@@ -13,6 +13,7 @@ struct Parts {
     report_status: ReportStatusVersion,
     agent: Option<String>,
     push_options: Option<Vec<Vec<u8>>>,
+    is_signed: bool,
 }
 
 fn any_id(hash: HashKind) -> impl Strategy<Value = ObjectId> {
@@ -44,16 +45,20 @@ fn any_parts() -> impl Strategy<Value = Parts> {
             ],
             prop::option::of("[a-z/=.0-9]{1,12}"),
             prop::option::of(prop::collection::vec(bytes_without(b"\0\n", 20), 0..4)),
+            any::<bool>(),
         )
             .prop_map(
-                move |(shallow, commands, flags, report_status, agent, push_options)| Parts {
-                    hash,
-                    shallow,
-                    commands,
-                    flags,
-                    report_status,
-                    agent,
-                    push_options,
+                move |(shallow, commands, flags, report_status, agent, push_options, is_signed)| {
+                    Parts {
+                        hash,
+                        shallow,
+                        commands,
+                        flags,
+                        report_status,
+                        agent,
+                        push_options,
+                        is_signed,
+                    }
                 },
             )
     })
@@ -90,7 +95,17 @@ impl Parts {
             encode_data(&mut out, &[format!("shallow {id}").as_bytes()]).unwrap();
         }
         let list = self.capability_list();
+        if self.is_signed {
+            encode_data(&mut out, &[b"push-cert\0", list.as_bytes()]).unwrap();
+            for line in self.certificate().split_inclusive(|byte| *byte == b'\n') {
+                encode_data(&mut out, &[line]).unwrap();
+            }
+            encode_data(&mut out, &[b"push-cert-end\n"]).unwrap();
+        }
         for (index, (old, new, name, line_feed)) in self.commands.iter().enumerate() {
+            if self.is_signed {
+                break;
+            }
             let ids = format!("{old} {new} ");
             let mut parts = vec![ids.as_bytes(), name];
             if index == 0 {
@@ -111,6 +126,20 @@ impl Parts {
         out
     }
 
+    fn certificate(&self) -> Vec<u8> {
+        let mut text = b"certificate version 0.1\nnonce 1-a\n".to_vec();
+        for option in self.push_options.iter().flatten() {
+            text.extend([b"push-option ", &option[..], b"\n"].concat());
+        }
+        text.push(b'\n');
+        for (old, new, name, _) in &self.commands {
+            text.extend(format!("{old} {new} ").into_bytes());
+            text.extend([name, &b"\n"[..]].concat());
+        }
+        text.extend(b"-----BEGIN SSH SIGNATURE-----\n");
+        text
+    }
+
     fn expected(&self) -> PushRequest {
         let [side_band_64k, quiet, atomic, _] = self.flags;
         PushRequest {
@@ -120,6 +149,9 @@ impl Parts {
                 .iter()
                 .map(|(old, new, name, _)| Command::new(*old, *new, name.clone()))
                 .collect(),
+            certificate: self
+                .is_signed
+                .then(|| PushCertificate::parse(self.certificate()).unwrap()),
             capabilities: ClientCapabilities {
                 report_status: self.report_status,
                 side_band_64k,

@@ -16,6 +16,7 @@ fn a_push_is_read_and_the_pack_is_left() {
     bytes.extend_from_slice(b"PACK\0\0\0\x02");
     let id = |hex: &str| ObjectId::from_hex(hex.as_bytes()).unwrap();
     let expected = PushRequest {
+        certificate: None,
         shallow: vec![id(OLD), id(NEW)],
         commands: vec![
             Command::new(id(OLD), id(NEW), "refs/heads/a"),
