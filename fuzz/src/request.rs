@@ -30,8 +30,15 @@ fn check(request: &Request, limits: &Limits, consumed: usize) {
     let Request::Push(push) = request else { return };
     assert!(!push.commands.is_empty());
     assert!(push.commands.len() as u64 <= limits.commands_max);
-    // Two ids in hex digits, two blanks and four digits of a length are not free.
-    assert!(push.commands.len() * 86 <= consumed);
+    // Two ids in hex digits, two blanks and a line feed, or four digits of a length, are not free.
+    assert!(push.commands.len() * 83 <= consumed);
+    if let Some(certificate) = &push.certificate {
+        assert!(certificate.text().len() <= consumed && !certificate.text().contains(&0));
+        let parts = [certificate.payload(), certificate.signature()].concat();
+        assert_eq!(&parts[..], certificate.text());
+        let options = certificate.push_options().chain(certificate.nonce());
+        options.for_each(|value| assert!(!value.contains(&b'\n')));
+    }
     for option in &push.push_options {
         assert!(!option.contains(&0) && !option.contains(&b'\n'));
     }

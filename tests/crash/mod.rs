@@ -13,6 +13,7 @@
 mod killed;
 mod replay;
 mod shallow;
+mod signed;
 
 use crate::support::git;
 use crate::support::local::Local;
@@ -318,7 +319,7 @@ fn survive(request: &[u8], prepare: impl Fn(&Path)) {
     let (disk, recorder) = Disk::recording(FlushPolicy::FULL);
     Local::new(disk).push_ok(&repository, request);
     recorder.mark(REPORTED);
-    let after = refs(&repository);
+    let (after, objects) = (refs(&repository), git::object_ids(&repository));
     let record = recorder.operations();
     let acknowledged_from =
         record.iter().position(|operation| *operation == Operation::Mark(REPORTED)).unwrap() + 1;
@@ -331,6 +332,8 @@ fn survive(request: &[u8], prepare: impl Fn(&Path)) {
         let now = refs(&copy);
         if end >= acknowledged_from {
             assert_eq!(now, after, "acknowledged, then lost: {description}");
+            let there = git::object_ids(&copy);
+            assert_eq!(there, objects, "acknowledged, then lost: {description}");
         } else {
             assert_old_or_new(&now, &before, &after, description);
         }

@@ -5,6 +5,7 @@ use crate::support::git;
 use crate::support::local::Local;
 use crate::support::objects::ZERO;
 use crate::support::request::{Request, pkt};
+use crate::support::signing;
 use packhouse::model::Limits;
 use packhouse::repo::{Disk, FlushPolicy};
 
@@ -65,4 +66,37 @@ fn a_pack_larger_than_the_limit_is_refused_with_its_name() {
     assert!(answer.report[0].contains("exceeds maximum allowed size (100 bytes)"), "{answer:?}");
     git::run(&scene.repository, &["config", "receive.maxInputSize", "4k"]);
     scene.goes_on();
+}
+
+#[test]
+fn a_certificate_that_breaks_off_moves_nothing_and_checks_nothing() {
+    let scene = scene(100);
+    let program = signing::program(&scene.repository, "fake", "touch ran");
+    git::run(&scene.repository, &["config", "gpg.program", &program]);
+    git::hook(&scene.repository, "pre-receive", "touch ran");
+    let refs = git::refs(&scene.repository);
+    let push = Request::new()
+        .command(&scene.first.id(), ZERO, "refs/heads/main")
+        .signed("nonce x\n", signing::OPENPGP)
+        .bytes();
+    for end in 0..push.len() {
+        let (outcome, heard) = scene.push(&push[..end]);
+        assert!(outcome.result.is_err() && !heard.begun, "{end}");
+    }
+    assert_eq!(git::refs(&scene.repository), refs);
+    assert!(!scene.repository.join("ran").exists());
+    let left = git::object_files(&scene.repository);
+    assert!(left.iter().all(|name| !name.contains("tmp_")), "{left:?}");
+}
+
+#[test]
+fn a_certificate_is_held_to_the_limit_of_the_command_list() {
+    let scratch = tempfile::tempdir().unwrap();
+    let repository = git::init_bare(&scratch.path().join("r.git"));
+    let limits = Limits { command_bytes_max: 100_000, ..Limits::default() };
+    let local = Local::with_limits(Disk::new(FlushPolicy::NONE), limits);
+    let endless = [pkt(b"push-cert"), pkt(&[b'x'; 1000]).repeat(1000)].concat();
+    let (outcome, heard) = local.push(&repository, &endless);
+    let text = outcome.result.unwrap_err().client_text(outcome.id);
+    assert!(text.contains("command_bytes_max") && !heard.begun, "{text}");
 }

@@ -10,5 +10,6 @@ mod paths;
 pub mod raw;
 pub mod server;
 mod shortage;
+mod signed;
 mod tls;
 mod upload_pack;

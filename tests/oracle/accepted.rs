@@ -24,6 +24,11 @@ pub enum Accepted {
     FatalInWords,
     /// Of several findings of fsck, those are told first that came first.
     FsckOrder,
+    /// A certificate without an end or a signature, or with something beside it, is refused.
+    CertificateAlone,
+    /// A certificate goes into the quarantine, and from there with the push; it has one also if the
+    /// push brings nothing else.
+    CertificateQuarantined,
     /// A transaction that the `reference-transaction` hook stopped is reported; git ends without.
     VetoIsReported,
     /// A push that adds no line leaves no empty `shallow` file.
@@ -43,6 +48,8 @@ pub const ALL: &[Accepted] = &[
     Accepted::TrailingBytes,
     Accepted::FatalInWords,
     Accepted::FsckOrder,
+    Accepted::CertificateAlone,
+    Accepted::CertificateQuarantined,
     Accepted::VetoIsReported,
     Accepted::EmptyShallow,
     Accepted::BorderOfEach,
@@ -61,6 +68,8 @@ impl Accepted {
             Self::TrailingBytes => "trailing-bytes",
             Self::FatalInWords => "fatal-in-words",
             Self::FsckOrder => "fsck-order",
+            Self::CertificateAlone => "certificate-alone",
+            Self::CertificateQuarantined => "certificate-quarantined",
             Self::VetoIsReported => "veto-is-reported",
             Self::EmptyShallow => "empty-shallow",
             Self::BorderOfEach => "border-of-each",
@@ -98,8 +107,23 @@ impl Accepted {
                 seen.answer.messages = lines.join("\n");
             }
             Self::StoredAgain => seen.loose = 0,
-            Self::TrailingBytes | Self::KindsMatch | Self::AtomicIsAtomic | Self::BorderOfEach => {
+            Self::TrailingBytes
+            | Self::KindsMatch
+            | Self::AtomicIsAtomic
+            | Self::CertificateAlone
+            | Self::BorderOfEach => {
                 seen = Observation::default();
+            }
+            Self::CertificateQuarantined => {
+                seen.objects.clear();
+                seen.loose = 0;
+                let is_of_quarantine = |line: &&str| {
+                    line.starts_with("GIT_QUARANTINE_PATH=")
+                        || line.starts_with("GIT_OBJECT_DIRECTORY=")
+                        || line.starts_with("GIT_ALTERNATE_OBJECT_DIRECTORIES=")
+                };
+                let lines = seen.hooks.lines().filter(|line| !is_of_quarantine(line));
+                seen.hooks = lines.map(|line| format!("{line}\n")).collect();
             }
             Self::FsckOrder => {
                 let mut lines: Vec<&str> = seen.answer.messages.lines().collect();

@@ -6,6 +6,7 @@
 //! names an entry of [`accepted`], and only what that entry covers may differ.
 
 mod accepted;
+mod certificates;
 mod fsck;
 mod fsck_random;
 mod observe;

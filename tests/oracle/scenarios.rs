@@ -56,7 +56,7 @@ pub fn all() -> Vec<Scenario> {
     [creations(), updates(), deletions(), names(), packs(), broken_packs(), connectivity()]
         .into_iter()
         .chain([requests(), policies(), hooks(), stores(), super::transactions::all()])
-        .chain([super::proc_receive::all()])
+        .chain([super::proc_receive::all(), super::certificates::all()])
         .flatten()
         .collect()
 }

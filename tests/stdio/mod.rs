@@ -3,6 +3,7 @@
 mod alternates;
 mod hooks;
 mod shallow;
+mod signed;
 
 use crate::support::answer::Answer;
 use crate::support::git;

@@ -10,6 +10,7 @@ pub struct Request {
     commands: Vec<(String, String, Vec<u8>)>,
     capabilities: Option<String>,
     options: Option<Vec<String>>,
+    certificate: Option<(String, String)>,
     pack: Vec<u8>,
 }
 
@@ -40,6 +41,25 @@ impl Request {
         self
     }
 
+    /// The commands as a certificate with these headers and this signature.
+    pub fn signed(mut self, headers: &str, signature: &str) -> Self {
+        self.certificate = Some((headers.to_owned(), signature.to_owned()));
+        self
+    }
+
+    /// The text of the certificate.
+    pub fn certificate(&self) -> Vec<u8> {
+        let (headers, signature) = self.certificate.as_ref().unwrap();
+        let mut text = format!("certificate version 0.1\n{headers}\n").into_bytes();
+        for (old, new, name) in &self.commands {
+            text.extend_from_slice(format!("{old} {new} ").as_bytes());
+            text.extend_from_slice(name);
+            text.push(b'\n');
+        }
+        text.extend_from_slice(signature.as_bytes());
+        text
+    }
+
     pub fn pack(mut self, pack: impl Into<Vec<u8>>) -> Self {
         self.pack = pack.into();
         self
@@ -51,7 +71,16 @@ impl Request {
         for id in &self.shallow {
             bytes.extend_from_slice(&pkt(format!("shallow {id}").as_bytes()));
         }
-        for (at, (old, new, name)) in self.commands.iter().enumerate() {
+        if self.certificate.is_some() {
+            let capabilities = self.capabilities.as_deref().unwrap_or(CAPABILITIES);
+            bytes.extend_from_slice(&pkt(format!("push-cert\0{capabilities}").as_bytes()));
+            for line in self.certificate().split_inclusive(|byte| *byte == b'\n') {
+                bytes.extend_from_slice(&pkt(line));
+            }
+            bytes.extend_from_slice(&pkt(b"push-cert-end\n"));
+        }
+        let commands = if self.certificate.is_some() { &[][..] } else { &self.commands };
+        for (at, (old, new, name)) in commands.iter().enumerate() {
             let mut line = format!("{old} {new} ").into_bytes();
             line.extend_from_slice(name);
             if at == 0 {
