@@ -21,6 +21,7 @@ pub struct Hooks {
     disk: Disk,
     git_dir: PathBuf,
     directory: PathBuf,
+    start_dir: PathBuf,
     environment: Environment,
     own_groups: bool,
     until: Option<CancelToken>,
@@ -82,9 +83,17 @@ impl Hooks {
         environment.set("GIT_DIR", ".");
         environment.remove("GIT_WORK_TREE");
         let directory = hooks_path.unwrap_or_else(|| "hooks".into());
-        let (own_groups, until, silence) = (false, None, None);
-        let tells_ignored = true;
-        Self { disk, git_dir, directory, environment, own_groups, until, silence, tells_ignored }
+        Self {
+            start_dir: git_dir.clone(),
+            disk,
+            git_dir,
+            directory,
+            environment,
+            own_groups: false,
+            until: None,
+            silence: None,
+            tells_ignored: true,
+        }
     }
 
     /// The same hooks, each in a process group of its own: a signal to the group of this process,
@@ -120,6 +129,17 @@ impl Hooks {
     pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.set(name, value);
         self
+    }
+
+    /// The same for commands of git's that start in another directory, with these variables besides.
+    /// Hooks are run in the git directory: their paths begin there.
+    #[must_use]
+    pub fn starting_in(&self, directory: &Path, variables: Vec<(OsString, OsString)>) -> Self {
+        let mut environment = self.environment.clone();
+        for (name, value) in variables {
+            environment.set(name, value);
+        }
+        Self { start_dir: directory.to_owned(), environment, ..self.clone() }
     }
 
     pub(super) fn environment(&self) -> &Environment {
@@ -233,7 +253,7 @@ impl Hooks {
     pub(super) fn command(&self, path: &Path, search: OsString) -> Command {
         let mut command = Command::new(path);
         command
-            .current_dir(&self.git_dir)
+            .current_dir(&self.start_dir)
             .env_clear()
             .envs(self.environment.iter())
             .env("PATH", search);

@@ -139,8 +139,18 @@ pub enum RejectReason {
     ShallowError,
     /// The push comes from a shallow repository and would make this one shallow.
     ShallowUpdate,
+    /// The `push-to-checkout` hook said no.
+    PushToCheckoutDeclined,
+    /// The index of the work tree that should follow has changes.
+    StagedChanges,
     /// The pack could not be unpacked.
     UnpackerError,
+    /// The work tree that should follow has changes.
+    UnstagedChanges,
+    /// The index of the work tree that should follow could not be refreshed.
+    WorkTreeNotRefreshed,
+    /// The work tree that should follow could not be moved to the new value.
+    WorkTreeNotUpdated,
     /// The repository is set up for something that this version does not do, or has an object that
     /// is too large for it; the text says what.
     Unsupported(String),
@@ -173,7 +183,12 @@ impl fmt::Display for RejectReason {
             Self::ProcReceiveSilent => "proc-receive failed to report status",
             Self::ShallowError => "shallow error",
             Self::ShallowUpdate => "shallow update not allowed",
+            Self::PushToCheckoutDeclined => "push-to-checkout hook declined",
+            Self::StagedChanges => "Working directory has staged changes",
             Self::UnpackerError => "unpacker error",
+            Self::UnstagedChanges => "Working directory has unstaged changes",
+            Self::WorkTreeNotRefreshed => "Up-to-date check failed",
+            Self::WorkTreeNotUpdated => "Could not update working tree to new HEAD",
             Self::Internal(text) | Self::ProcReceiveRefused(text) | Self::Unsupported(text) => text,
         })
     }

@@ -53,6 +53,19 @@ pub(super) fn update(
     run(hooks, channel, hook, &arguments, Feed::Nothing, &[])
 }
 
+/// Runs `push-to-checkout`, which was found, with the variables that lead it to the work tree; false
+/// if it said no.
+pub(super) fn push_to_checkout(
+    hooks: &Hooks,
+    hook: &Path,
+    channel: &mut Channel<'_>,
+    new: &OsStr,
+    variables: &[(OsString, OsString)],
+) -> bool {
+    let hook = Hook::Executable(hook.to_owned());
+    run(hooks, channel, &hook, &[new], Feed::Nothing, variables)
+}
+
 /// Runs `post-receive`, with `variables` for it alone, and `post-update` over what was done, if
 /// anything was. Their word changes nothing.
 pub(super) fn post(

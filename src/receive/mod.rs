@@ -31,6 +31,7 @@ mod signs_of_life;
 mod trace;
 mod transaction_hook;
 mod unpack;
+mod work_tree_update;
 mod worktrees;
 
 pub use certificate::NonceTerms;

@@ -58,9 +58,10 @@ pub(super) fn judge<F: Facts>(
         let error = format!("refusing to update funny ref '{name}' remotely");
         return Ok(judgement.refuse(RejectReason::FunnyRefname, error));
     }
-    if checked_out.in_work_tree(name) {
+    if checked_out.work_tree_of(name).is_some() {
         match settings.deny_current_branch {
-            Deny::Ignore => {}
+            // The work tree will have its say when the other checks have passed.
+            Deny::Ignore | Deny::UpdateInstead => {}
             Deny::Warn => judgement.warnings.push("updating the current branch".into()),
             Deny::Unset | Deny::Refuse => {
                 if settings.deny_current_branch == Deny::Unset {
@@ -68,11 +69,6 @@ pub(super) fn judge<F: Facts>(
                 }
                 let error = format!("refusing to update checked out branch: {name}");
                 return Ok(judgement.refuse(RejectReason::CurrentBranch, error));
-            }
-            Deny::UpdateInstead => {
-                let text = "receive.denyCurrentBranch=updateInstead is not supported yet";
-                let reason = RejectReason::Unsupported(text.into());
-                return Ok(judgement.refuse(reason, format!("refusing to update {name}: {text}")));
             }
         }
     }

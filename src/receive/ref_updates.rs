@@ -16,6 +16,12 @@ use std::collections::HashSet;
 impl Session<'_> {
     /// Carries out every command that is still pending.
     pub(super) fn update_refs(&mut self) -> Result<(), ReceiveError> {
+        let updated = self.carry_out_commands();
+        self.put_work_trees_back();
+        updated
+    }
+
+    fn carry_out_commands(&mut self) -> Result<(), ReceiveError> {
         // Only now: HEAD may have moved while the pack came in.
         self.look_at_worktrees()?;
         let covered = self.resolve_aliases();
@@ -45,7 +51,7 @@ impl Session<'_> {
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
         if atomic {
             self.update_atomically(&covered, hook)?;
-        } else if self.order_can_be_seen(hook) {
+        } else if self.order_can_be_seen(hook) || self.moves_work_trees() {
             for at in 0..self.request.commands.len() {
                 if let Some(edit) = self.approve(at, &covered, hook)? {
                     self.apply_each(vec![(at, edit)])?;
@@ -139,6 +145,10 @@ impl Session<'_> {
         if let Some(text) = bad_value {
             self.channel.error(&text);
             self.reject(at, RejectReason::FailedToUpdateRef);
+            return Ok(None);
+        }
+        if let Some(reason) = self.move_work_tree(at, &command)? {
+            self.reject(at, reason);
             return Ok(None);
         }
         self.edit(at, &command)

@@ -7,6 +7,7 @@ use super::outcome::PushOutcome;
 use super::settings::PushSettings;
 use super::shallow::Border;
 use super::transaction_hook::TransactionHook;
+use super::work_tree_update::MovedWorkTree;
 use super::worktrees::CheckedOut;
 use super::{NonceTerms, ReceiveError, Receiver, Surplus, policy};
 use crate::hooks::{Hook, Hooks};
@@ -31,6 +32,8 @@ pub(super) struct Session<'a> {
     pub(super) store: RefStore,
     pub(super) hooks: Hooks,
     pub(super) checked_out: CheckedOut,
+    /// Work trees that follow refs which have still to move.
+    pub(super) moved_work_trees: Vec<MovedWorkTree>,
     pub(super) request: PushRequest,
     /// Whether each command's ref was there; git keeps the deletion of one that was not from
     /// later hooks.
@@ -120,6 +123,7 @@ impl<'a> Session<'a> {
             store,
             hooks,
             checked_out: CheckedOut::default(),
+            moved_work_trees: Vec::new(),
             request,
             existed,
             channel,

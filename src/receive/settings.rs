@@ -62,7 +62,7 @@ pub(super) enum Deny {
     Warn,
     /// Refused.
     Refuse,
-    /// The work tree would have to follow, which this version does not do.
+    /// The work tree follows; of deletions: refused.
     UpdateInstead,
 }
 

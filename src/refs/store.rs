@@ -93,6 +93,13 @@ impl RefStore {
         &self.context
     }
 
+    /// The same refs as the work tree with this git directory sees them: with its own HEAD.
+    #[must_use]
+    pub fn of_work_tree(&self, git_dir: &Path) -> Self {
+        let context = RefContext { git_dir: git_dir.to_owned(), ..self.context.clone() };
+        Self { context, ..self.clone() }
+    }
+
     /// What a ref holds; `None` if there is none.
     pub fn find(&self, name: &RefName) -> Result<Option<RefValue>, RefError> {
         self.find_named(name.as_bstr())

@@ -35,6 +35,8 @@ pub enum Accepted {
     EmptyShallow,
     /// Every ref that needs a border is judged by itself, and those after it are not forgotten.
     BorderOfEach,
+    /// What `push-to-checkout` and the commands for a work tree say goes to the pusher.
+    WorkTreeWords,
 }
 
 /// All of them.
@@ -53,6 +55,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::VetoIsReported,
     Accepted::EmptyShallow,
     Accepted::BorderOfEach,
+    Accepted::WorkTreeWords,
 ];
 
 impl Accepted {
@@ -73,6 +76,7 @@ impl Accepted {
             Self::VetoIsReported => "veto-is-reported",
             Self::EmptyShallow => "empty-shallow",
             Self::BorderOfEach => "border-of-each",
+            Self::WorkTreeWords => "work-tree-words",
         }
     }
 
@@ -141,6 +145,17 @@ impl Accepted {
                 seen.status = None;
                 // For refs that moved before, the last hooks run; git does not come to that.
                 seen.hooks.clear();
+            }
+            Self::WorkTreeWords => {
+                let all = format!("{}{}", seen.answer.messages, seen.diagnosis);
+                // Of a command that cannot be started each says so in its own words.
+                let mut lines: Vec<&str> = all
+                    .lines()
+                    .filter(|line| !line.contains("No such file or directory"))
+                    .collect();
+                lines.sort_unstable();
+                seen.answer.messages = lines.join("\n");
+                seen.diagnosis.clear();
             }
         }
         seen

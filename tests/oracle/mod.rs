@@ -14,6 +14,7 @@ mod proc_receive;
 mod scenarios;
 mod shallow;
 mod transactions;
+mod work_trees;
 
 use accepted::Accepted;
 use observe::Observation;

@@ -25,6 +25,7 @@ pub struct Observation {
     pub shallow: Option<Vec<String>>,
     pub hooks: String,
     pub diagnosis: String,
+    pub work_trees: String,
 }
 
 impl Observation {
@@ -46,6 +47,7 @@ impl Observation {
             ("shallow", format!("{:?}", self.shallow)),
             ("hooks", self.hooks.clone()),
             ("standard error", self.diagnosis.clone()),
+            ("work trees", self.work_trees.clone()),
         ]
     }
 }
@@ -92,6 +94,7 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
     let stdout = &output.stdout;
     let mut answer =
         if scenario.banded { Answer::from_bands(stdout) } else { Answer::from_plain(stdout) };
+    let work_trees = work_trees(scratch);
     let scratch = scratch.canonicalize().unwrap().display().to_string();
     answer.messages = without_progress(&answer.messages).replace(&scratch, "<scratch>");
     if scenario.sound {
@@ -112,8 +115,42 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
         reflogs: reflogs(&repository.join("logs")),
         shallow: shallow(repository),
         hooks: hook_log(repository, &scratch),
+        work_trees,
         diagnosis: if scenario.diagnosed { without_progress(&said) } else { String::new() },
     }
+}
+
+/// What is checked out beside the repository: HEAD, the index, changes, reflog and files.
+fn work_trees(scratch: &Path) -> String {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(scratch).unwrap() {
+        let directory = entry.unwrap().path();
+        if !directory.join(".git").exists() {
+            continue;
+        }
+        let mut text = format!("== {}\n", directory.file_name().unwrap().display());
+        for arguments in [
+            &["rev-parse", "--symbolic-full-name", "HEAD"][..],
+            &["ls-files", "--stage"],
+            &["status", "--porcelain", "--untracked-files=all"],
+            &["reflog", "--format=%H %gs %cn"],
+        ] {
+            let output = git::try_run(&directory, arguments);
+            text.push_str(&String::from_utf8_lossy(&output.stdout));
+        }
+        let files = fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
+        let mut files: Vec<_> = files.filter(|file| file.is_file()).collect();
+        files.sort();
+        for file in files {
+            // Hooks have written there while the work tree was made.
+            if !file.ends_with(".git") && !file.ends_with("hook.log") {
+                text.push_str(&fs::read_to_string(file).unwrap());
+            }
+        }
+        found.push(text);
+    }
+    found.sort();
+    found.concat()
 }
 
 fn leftovers(files: &[String], repository: &Path) -> Vec<String> {

@@ -57,6 +57,7 @@ pub fn all() -> Vec<Scenario> {
         .into_iter()
         .chain([requests(), policies(), hooks(), stores(), super::transactions::all()])
         .chain([super::proc_receive::all(), super::certificates::all()])
+        .chain([super::work_trees::all()])
         .flatten()
         .collect()
 }

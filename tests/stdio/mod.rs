@@ -4,6 +4,7 @@ mod alternates;
 mod hooks;
 mod shallow;
 mod signed;
+mod update_instead;
 
 use crate::support::answer::Answer;
 use crate::support::git;
