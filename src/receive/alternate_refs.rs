@@ -4,8 +4,7 @@
 //! As git's `transport.c` (`refs_from_alternate_cb`) and git-config(1) (`core.alternateRefsCommand`,
 //! `core.alternateRefsPrefixes`) have it: every ref of every repository that objects are borrowed
 //! from, in the order in which the alternates are named. The refs are read here where git starts
-//! a process for each alternate; a process is started for a configured command, and for an alternate
-//! that keeps its refs as a reftable.
+//! a process for each alternate; a process is started for a configured command.
 //!
 //! Tips only save bytes on the wire and walks of old history. So nothing in here fails a push: an
 //! alternate whose refs cannot be read has none.
@@ -13,7 +12,7 @@
 use super::Receiver;
 use super::settings::PushSettings;
 use crate::model::{HashKind, ObjectId};
-use crate::refs::{RefContext, RefStore, RefView};
+use crate::refs::{RefContext, RefStore, RefView, Reftable};
 use crate::repo::{Environment, LOCAL_VARIABLES, Repository, object_directories};
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch::Mode;
@@ -63,34 +62,40 @@ impl Receiver {
         let directories = object_directories(repository, environment);
         let alternates = directories.map(|found| found.alternates).unwrap_or_default();
         let sources = alternates.iter().filter_map(|objects| repository_of(repository, objects));
-        let sources = sources.filter_map(|home| {
-            let command = match &asked.command {
-                Some(command) => Some(shell(command.as_bstr(), &home)),
-                None if home.join("reftable").is_dir() => {
-                    Some(for_each_ref(&home, &asked.prefixes))
-                }
-                None => None,
-            };
-            match command {
-                Some(command) => {
-                    let told = run(command, repository, environment, repository.hash());
-                    Some(Source::Told(told))
-                }
-                None => self.refs_of(home, store).map(Source::Refs),
+        let sources = sources.filter_map(|home| match &asked.command {
+            Some(command) => {
+                let command = shell(command.as_bstr(), &home);
+                let told = run(command, repository, environment, repository.hash());
+                Some(Source::Told(told))
             }
+            None => self.refs_of(home, store, environment).map(Source::Refs),
         });
         AlternateTips { sources: sources.collect(), prefixes: asked.prefixes.clone() }
     }
 
-    fn refs_of(&self, home: PathBuf, store: &RefStore) -> Option<RefView> {
+    fn refs_of(
+        &self,
+        home: PathBuf,
+        store: &RefStore,
+        environment: &Environment,
+    ) -> Option<RefView> {
         let packed = self.packed_refs_of(&home);
+        let reftable = home.join("reftable").is_dir().then(|| self.reftable_of(&home));
         let context = RefContext {
             git_dir: home.clone(),
             common_dir: home,
             namespace: None,
             ..store.context().clone()
         };
-        RefStore::with_cache(context, packed).view().ok()
+        let store = match reftable {
+            Some(cache) => {
+                // What names this repository must not name the alternate's.
+                let elsewhere = environment.iter().filter(|(name, _)| !is_of_one_repository(name));
+                RefStore::with_reftable(context, Reftable::new(elsewhere.collect(), cache))
+            }
+            None => RefStore::with_cache(context, packed),
+        };
+        store.view().ok()
     }
 }
 
@@ -156,13 +161,6 @@ fn shell(command: &BStr, home: &Path) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(OsStr::from_bytes(&script)).arg(OsStr::from_bytes(command)).arg(home);
     shell
-}
-
-fn for_each_ref(home: &Path, prefixes: &[BString]) -> Command {
-    let mut git = Command::new("git");
-    git.arg("--git-dir").arg(home).args(["for-each-ref", "--format=%(objectname)", "--"]);
-    git.args(prefixes.iter().map(|prefix| OsStr::from_bytes(prefix)));
-    git
 }
 
 /// What a command says, an id a line, up to the first line that is none.

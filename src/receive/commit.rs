@@ -118,11 +118,9 @@ impl Session<'_> {
         for (at, edit) in edits {
             let new = self.request.commands.get(at).map(|command| command.new);
             if let Some(new) = new.filter(|new| absent.contains(new)) {
-                let name = &edit.name;
-                self.channel.error(&format!(
-                    "cannot update ref '{name}': trying to write ref '{name}' with nonexistent \
-                     object {new}"
-                ));
+                let name = edit.name.as_bstr();
+                let reason = format!("trying to write ref '{name}' with nonexistent object {new}");
+                self.channel.error(&self.store.refusal(name, &reason));
                 self.reject(at, RejectReason::FailedToUpdateRef);
             } else {
                 kept.push((at, edit));

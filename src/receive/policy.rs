@@ -147,7 +147,7 @@ fn judge_new_value<F: Facts>(
 }
 
 /// git's rule for the value of a branch (`refs.c`, `ref_transaction_update`), asked when the ref is
-/// to be written: nothing but a commit. The text is the transaction's.
+/// to be written: nothing but a commit. The reason is the transaction's.
 pub(super) fn check_value<F: Facts>(
     command: &Command,
     full_name: &BString,
@@ -158,11 +158,7 @@ pub(super) fn check_value<F: Facts>(
     }
     let kind = facts.kind(&command.new)?;
     Ok((kind != Some(ObjectKind::Commit)).then(|| {
-        format!(
-            "cannot update ref '{full_name}': trying to write non-commit object {} to branch \
-             '{full_name}'",
-            command.new
-        )
+        format!("trying to write non-commit object {} to branch '{full_name}'", command.new)
     }))
 }
 

@@ -8,9 +8,11 @@ use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
     ByteBudget, CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
 };
-use crate::refs::{Namespace, PackedRefsCache, RefContext, RefSettings, RefStore};
+use crate::refs::{
+    Namespace, PackedRefsCache, RefContext, RefSettings, RefStore, Reftable, ReftableCache,
+};
 use crate::repo::create::{CreateError, Creation, NewRepository, RepositoryHold, create};
-use crate::repo::{Disk, Environment, GitConfig, InFlight, KeepRegistry, Repository};
+use crate::repo::{Disk, Environment, GitConfig, InFlight, KeepRegistry, RefStorage, Repository};
 use crate::report::{DISK_FAILED, Fault, Phase};
 use crate::snapshot::SnapshotCache;
 use crate::wire::{PushRequest, ServerCapabilities};
@@ -36,6 +38,7 @@ pub struct Receiver {
     /// For what pushes are made of: bases, deltas, tables.
     pub(super) push_memory: Arc<ByteBudget>,
     packed_refs: Mutex<HashMap<PathBuf, Arc<PackedRefsCache>>>,
+    reftables: Mutex<HashMap<PathBuf, Arc<ReftableCache>>>,
     pub(super) maintenance: MaintenanceLedger,
 }
 
@@ -96,9 +99,9 @@ pub struct Push<'a> {
     pub cancel: CancelToken,
 }
 
-/// Repositories whose packed-refs are kept parsed. More, and all are forgotten: that costs one read
-/// each, and no bookkeeping.
-const PACKED_REFS_CACHES_MAX: usize = 1024;
+/// Repositories whose packed-refs, or reftables, are kept parsed. More, and all are forgotten: that
+/// costs one read each, and no bookkeeping.
+const REF_CACHES_MAX: usize = 1024;
 
 /// LIMIT: bytes of commit-graphs that are kept in memory.
 const COMMIT_GRAPH_BYTES_MAX: u64 = 256 << 20;
@@ -127,6 +130,7 @@ impl Receiver {
             metadata_memory: ByteBudget::new(settings.limits.metadata_memory_bytes()),
             push_memory: Arc::new(ByteBudget::new(settings.limits.push_memory_bytes())),
             packed_refs: Mutex::default(),
+            reftables: Mutex::default(),
             maintenance: MaintenanceLedger::default(),
             settings,
         })
@@ -239,6 +243,7 @@ impl Receiver {
             settings: RefSettings {
                 ref_lock_timeout: settings.ref_lock_timeout,
                 packed_refs_timeout: settings.packed_refs_timeout,
+                reftable_lock_timeout: settings.reftable_lock_timeout,
                 reflog: settings.reflog,
                 committer,
                 shallow_file: environment.var("GIT_SHALLOW_FILE").map(PathBuf::from),
@@ -247,15 +252,22 @@ impl Receiver {
             },
             in_flight: self.keeps.in_flight().clone(),
         };
-        Ok(RefStore::with_cache(context, self.packed_refs_of(repository.common_dir())))
+        let common_dir = repository.common_dir();
+        Ok(match repository.ref_storage() {
+            RefStorage::Files => RefStore::with_cache(context, self.packed_refs_of(common_dir)),
+            RefStorage::Reftable => {
+                let reftable = Reftable::new(environment.clone(), self.reftable_of(common_dir));
+                RefStore::with_reftable(context, reftable)
+            }
+        })
     }
 
     pub(super) fn packed_refs_of(&self, common_dir: &Path) -> Arc<PackedRefsCache> {
-        let mut caches = self.packed_refs.lock().unwrap_or_else(PoisonError::into_inner);
-        if caches.len() >= PACKED_REFS_CACHES_MAX && !caches.contains_key(common_dir) {
-            caches.clear();
-        }
-        Arc::clone(caches.entry(common_dir.to_owned()).or_default())
+        cache_of(&self.packed_refs, common_dir)
+    }
+
+    pub(super) fn reftable_of(&self, common_dir: &Path) -> Arc<ReftableCache> {
+        cache_of(&self.reftables, common_dir)
     }
 
     /// Opens the repository of a push, creating it if the push is to.
@@ -299,6 +311,15 @@ impl Receiver {
             }
         }
     }
+}
+
+/// The cache of one repository, for all who work on it.
+fn cache_of<T: Default>(caches: &Mutex<HashMap<PathBuf, Arc<T>>>, common_dir: &Path) -> Arc<T> {
+    let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
+    if caches.len() >= REF_CACHES_MAX && !caches.contains_key(common_dir) {
+        caches.clear();
+    }
+    Arc::clone(caches.entry(common_dir.to_owned()).or_default())
 }
 
 /// Holds a repository that another push may have created a moment ago: until that one has ended it

@@ -142,8 +142,8 @@ impl Session<'_> {
             return Ok(None);
         }
         let bad_value = policy::check_value(&command, &full_name, self)?;
-        if let Some(text) = bad_value {
-            self.channel.error(&text);
+        if let Some(reason) = bad_value {
+            self.channel.error(&self.store.refusal(full_name.as_bstr(), &reason));
             self.reject(at, RejectReason::FailedToUpdateRef);
             return Ok(None);
         }

@@ -40,6 +40,7 @@ pub(super) struct PushSettings {
     pub(super) reflog: ReflogCreation,
     pub(super) ref_lock_timeout: LockTimeout,
     pub(super) packed_refs_timeout: LockTimeout,
+    pub(super) reftable_lock_timeout: LockTimeout,
     pub(super) writes_reverse_index: bool,
     pub(super) threads: usize,
     pub(super) fsck: FsckSettings,
@@ -110,6 +111,8 @@ impl PushSettings {
             reflog: ReflogCreation::choose(reflog(config)?, bare),
             ref_lock_timeout: timeout("core.filesreflocktimeout", 100)?,
             packed_refs_timeout: timeout("core.packedrefstimeout", 1000)?,
+            // git's 100 are for one writer; all refs are under this lock.
+            reftable_lock_timeout: timeout("reftable.locktimeout", 1000)?,
             writes_reverse_index: flag("pack.writereverseindex", true)?,
             threads: threads(config)?,
             unsupported: fsck.fault.clone(),

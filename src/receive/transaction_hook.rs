@@ -53,6 +53,10 @@ pub(super) struct RunningHook<'w, 'c> {
 }
 
 impl Witness for RunningHook<'_, '_> {
+    fn hear(&self, said: &[u8]) {
+        self.channel.borrow_mut().relay_aside(said);
+    }
+
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool {
         let mut feed = Vec::new();
         for update in updates {

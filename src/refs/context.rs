@@ -37,6 +37,8 @@ pub struct RefSettings {
     pub ref_lock_timeout: LockTimeout,
     /// `core.packedRefsTimeout`.
     pub packed_refs_timeout: LockTimeout,
+    /// `reftable.lockTimeout`.
+    pub reftable_lock_timeout: LockTimeout,
     /// `core.logAllRefUpdates`.
     pub reflog: ReflogCreation,
     /// Who moves the refs, as reflogs have it: `name <email> seconds zone`.
@@ -55,6 +57,7 @@ impl Default for RefSettings {
         Self {
             ref_lock_timeout: LockTimeout::AtMost(Duration::from_millis(100)),
             packed_refs_timeout: LockTimeout::AtMost(Duration::from_secs(1)),
+            reftable_lock_timeout: LockTimeout::AtMost(Duration::from_secs(1)),
             reflog: ReflogCreation::Never,
             committer: Committer::from(BString::default()),
             shallow_file: None,

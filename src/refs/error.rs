@@ -154,6 +154,12 @@ pub enum RefError {
     /// The history of this repository ends where another file says than its own.
     #[error("shallow file has changed since we read it")]
     ShallowChanged,
+    /// git refused to change it, in these words: the repository keeps its refs as a reftable.
+    #[error("{text}")]
+    Refused {
+        /// The words.
+        text: BString,
+    },
     /// Whoever watches the transaction (the `reference-transaction` hook) said no.
     #[error("ref updates aborted by hook")]
     Vetoed,
@@ -239,6 +245,7 @@ impl RefError {
             | Self::NameConflictInPush { .. }
             | Self::Duplicate { .. }
             | Self::ShallowChanged
+            | Self::Refused { .. }
             | Self::Vetoed => false,
         }
     }

@@ -8,7 +8,7 @@ use super::context::PER_WORKTREE;
 use super::error::{Doing, RefError};
 use super::name_conflict::is_gone;
 use super::packed::{PackedRef, PackedRefs};
-use super::store::{Loose, RefStore, RefValue};
+use super::store::{Backend, Loose, RefStore, RefValue};
 use crate::model::{HexId, ObjectId, RefName};
 use crate::repo::EntryKind;
 use bstr::{BStr, BString, ByteSlice};
@@ -43,7 +43,7 @@ pub struct RefList {
 /// that file: any number of listings of a large repository cost little more than one.
 #[derive(Debug)]
 pub struct RefView {
-    loose: Vec<LooseRef>,
+    loose: Arc<Vec<LooseRef>>,
     packed: Arc<PackedRefs>,
 }
 
@@ -58,15 +58,15 @@ pub struct RefEntry<'a> {
     pub symbolic_target: Option<&'a BStr>,
 }
 
-/// A ref that has a file, or a symbolic link.
+/// A ref that has a file, or a symbolic link; in a reftable, any.
 #[derive(Debug)]
-struct LooseRef {
-    name: BString,
-    value: LooseValue,
+pub(super) struct LooseRef {
+    pub(super) name: BString,
+    pub(super) value: LooseValue,
 }
 
 #[derive(Debug)]
-enum LooseValue {
+pub(super) enum LooseValue {
     /// It leads to an id, here in its digits.
     Id { digits: String, symbolic_target: Option<BString> },
     /// It leads to a ref that does not exist.
@@ -98,6 +98,10 @@ impl RefStore {
 
     /// All refs as [`list`](Self::list) has them, without a list of them.
     pub fn view(&self) -> Result<RefView, RefError> {
+        if let Backend::Reftable(reftable) = self.backend() {
+            let loose = reftable.current(self.context())?.refs();
+            return Ok(RefView { loose, packed: Arc::new(PackedRefs::empty(self.context().hash)) });
+        }
         let loose = self.list_loose()?;
         // Before symbolic refs are followed: what they lead to is looked up in a file that is as
         // new, or newer.
@@ -107,7 +111,7 @@ impl RefStore {
             let value = self.loose_value(name.as_bstr(), value)?;
             Ok(LooseRef { name, value })
         });
-        Ok(RefView { loose: loose.collect::<Result<_, _>>()?, packed })
+        Ok(RefView { loose: Arc::new(loose.collect::<Result<_, _>>()?), packed })
     }
 
     fn loose_value(&self, name: &BStr, value: Option<RefValue>) -> Result<LooseValue, RefError> {

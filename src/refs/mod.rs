@@ -1,9 +1,10 @@
 //! What ref files mean: reading, listing, hiding, and changing them (git's "files" backend;
-//! gitrepository-layout(5), git-pack-refs(1), git-update-ref(1)).
+//! gitrepository-layout(5), git-pack-refs(1), git-update-ref(1)). Where a repository keeps its refs as
+//! a reftable, the same is done through git's commands.
 //!
 //! Written beside stock git at work on the same repository: the same files, the same locks, the
 //! same order of steps. Names are checked before they come here; whether an object exists, is a
-//! commit, or may be moved is decided elsewhere. Reftable repositories are not read.
+//! commit, or may be moved is decided elsewhere.
 
 mod advertised;
 mod context;
@@ -16,6 +17,7 @@ mod namespace;
 mod packed;
 mod packed_cache;
 mod reflog;
+mod reftable;
 mod store;
 mod transaction;
 
@@ -32,6 +34,7 @@ pub use listing::{Ref, RefEntry, RefList, RefView};
 pub use namespace::{Namespace, NamespaceError};
 pub use packed::{Peel, Peeled};
 pub use packed_cache::PackedRefsCache;
+pub use reftable::{Reftable, ReftableCache};
 pub use store::{RefStore, RefValue, Resolved};
 pub use transaction::{
     Applied, Change, Expected, RefEdit, RefTransaction, ToldUpdate, TransactionState, Witness,

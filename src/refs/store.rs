@@ -11,6 +11,7 @@ use super::context::{RefContext, is_per_worktree};
 use super::error::{Doing, RefError};
 use super::packed::PackedRefs;
 use super::packed_cache::PackedRefsCache;
+use super::reftable::Reftable;
 use crate::model::{ObjectId, RefName};
 use crate::repo::EntryKind;
 use bstr::{BStr, BString, ByteSlice};
@@ -23,9 +24,19 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub struct RefStore {
     context: RefContext,
+    backend: Backend,
     packed: Arc<PackedRefsCache>,
     /// Whether `refs` is on another file system than the git directory; asked for once.
     refs_are_elsewhere: OnceLock<bool>,
+}
+
+/// How the repository keeps its refs.
+#[derive(Clone, Debug)]
+pub(super) enum Backend {
+    /// In files, which all of this module but `reftable` is about.
+    Files,
+    /// As a reftable.
+    Reftable(Reftable),
 }
 
 /// What a ref holds.
@@ -85,7 +96,16 @@ impl RefStore {
 
     /// The refs of a repository; all who work on it share `packed`.
     pub fn with_cache(context: RefContext, packed: Arc<PackedRefsCache>) -> Self {
-        Self { context, packed, refs_are_elsewhere: OnceLock::new() }
+        Self { context, backend: Backend::Files, packed, refs_are_elsewhere: OnceLock::new() }
+    }
+
+    /// The refs of a repository that keeps them as a reftable.
+    pub fn with_reftable(context: RefContext, reftable: Reftable) -> Self {
+        Self { backend: Backend::Reftable(reftable), ..Self::new(context) }
+    }
+
+    pub(super) fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// The repository.
@@ -98,6 +118,14 @@ impl RefStore {
     pub fn of_work_tree(&self, git_dir: &Path) -> Self {
         let context = RefContext { git_dir: git_dir.to_owned(), ..self.context.clone() };
         Self { context, ..self.clone() }
+    }
+
+    /// What git says of a new value that it refuses to write, by the way refs are kept.
+    pub fn refusal(&self, name: &BStr, reason: &str) -> String {
+        match self.backend {
+            Backend::Files => format!("cannot update ref '{name}': {reason}"),
+            Backend::Reftable(_) => reason.to_owned(),
+        }
     }
 
     /// What a ref holds; `None` if there is none.
@@ -121,6 +149,9 @@ impl RefStore {
     }
 
     fn find_named(&self, name: &BStr) -> Result<Option<RefValue>, RefError> {
+        if let Backend::Reftable(reftable) = &self.backend {
+            return reftable.current(&self.context)?.find(name);
+        }
         match self.read_loose(name)? {
             Loose::Value(value) => Ok(Some(value)),
             Loose::Broken => Err(RefError::Broken { name: name.into(), target: name.into() }),
@@ -132,6 +163,9 @@ impl RefStore {
 
     /// Follows symbolic refs.
     pub(super) fn follow(&self, name: &BStr) -> Result<Resolved, RefError> {
+        if let Backend::Reftable(reftable) = &self.backend {
+            return reftable.current(&self.context)?.follow(name);
+        }
         let mut chain = vec![BString::from(name)];
         let mut at = BString::from(name);
         for _ in 0..SYMREF_DEPTH_MAX {

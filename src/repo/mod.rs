@@ -50,5 +50,5 @@ pub use quarantine::{
     QuarantineDirectory,
 };
 pub use recorder::{FileId, Operation, Recorder};
-pub use repository::{Repository, RepositoryCache, RepositoryError, SharedPermissions};
+pub use repository::{RefStorage, Repository, RepositoryCache, RepositoryError, SharedPermissions};
 pub use stamp::Stamp;

@@ -26,7 +26,10 @@ fn random_pushes_are_judged_by_fsck_as_by_stock_git() {
                     }
                     let drawn = draw(seed);
                     for unpack_limit in [1, 100] {
-                        let (fault, kind) = compare(&drawn, Variant { unpack_limit, hooks: false });
+                        let (fault, kind) = compare(
+                            &drawn,
+                            Variant { unpack_limit, hooks: false, ref_format: "files" },
+                        );
                         let mut tally = tally.lock().unwrap();
                         tally.0.extend(fault.map(|fault| format!("--- push {seed}\n{fault}")));
                         tally.1[kind] += 1;

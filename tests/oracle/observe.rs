@@ -55,7 +55,10 @@ impl Observation {
 /// Makes the repository, pushes, looks.
 pub fn run(scenario: &Scenario, variant: Variant, receiver: &[&str]) -> Observation {
     let scratch = tempfile::tempdir().unwrap();
-    let repository = git::init_bare(&scratch.path().join("r.git"));
+    let ref_format = format!("--ref-format={}", variant.ref_format);
+    let init = ["init", "-q", "--bare", "-b", "main", &ref_format, "r.git"];
+    git::run(scratch.path(), &init);
+    let repository = scratch.path().join("r.git");
     let limit = variant.unpack_limit.to_string();
     git::run(&repository, &["config", "transfer.unpackLimit", &limit]);
     git::run(&repository, &["config", "receive.autogc", "false"]);
@@ -107,12 +110,12 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
         status: output.status.code(),
         answer,
         refs: git::refs(repository),
-        head: fs::read_to_string(repository.join("HEAD")).unwrap(),
+        head: head(repository),
         objects: git::object_ids(repository),
         packs: files.iter().filter(|name| name.ends_with(".pack")).count(),
         loose: files.iter().filter(is_loose).count(),
         leftovers: leftovers(&files, repository),
-        reflogs: reflogs(&repository.join("logs")),
+        reflogs: reflogs(repository),
         shallow: shallow(repository),
         hooks: hook_log(repository, &scratch),
         work_trees,
@@ -189,9 +192,27 @@ fn without_progress(text: &str) -> String {
         .collect()
 }
 
-fn reflogs(directory: &Path) -> String {
+fn head(repository: &Path) -> String {
+    if is_reftable(repository) {
+        return git::run(repository, &["rev-parse", "--symbolic-full-name", "HEAD"]);
+    }
+    fs::read_to_string(repository.join("HEAD")).unwrap()
+}
+
+fn is_reftable(repository: &Path) -> bool {
+    repository.join("reftable").exists()
+}
+
+fn reflogs(repository: &Path) -> String {
     let mut found = Vec::new();
-    collect_reflogs(directory, "", &mut found);
+    if is_reftable(repository) {
+        for name in git::run(repository, &["reflog", "list"]).lines() {
+            let format = "--format=%gD %H %gs %gn %ge %gd";
+            found.push(git::run(repository, &["reflog", "--date=raw", format, name]) + "\n");
+        }
+        return found.concat();
+    }
+    collect_reflogs(&repository.join("logs"), "", &mut found);
     found.sort();
     found.concat()
 }

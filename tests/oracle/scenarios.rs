@@ -110,7 +110,7 @@ pub fn ordinary() -> Request {
     Request::new().command(&first().id(), &second().id(), "refs/heads/main").pack(second().pack())
 }
 
-fn creations() -> Vec<Scenario> {
+pub fn creations() -> Vec<Scenario> {
     vec![
         scenario("the first branch of an empty repository", empty, |_| {
             Request::new()
@@ -209,7 +209,7 @@ fn creations() -> Vec<Scenario> {
     ]
 }
 
-fn updates() -> Vec<Scenario> {
+pub fn updates() -> Vec<Scenario> {
     vec![
         scenario("a fast-forward", seeded, |_| ordinary().bytes()),
         scenario("a fast-forward of a packed ref", seeded_and_packed, |_| ordinary().bytes()),
@@ -310,7 +310,7 @@ fn dangling(repository: &Path) {
     git::run(repository, &["symbolic-ref", "refs/heads/alias", "refs/heads/none"]);
 }
 
-fn deletions() -> Vec<Scenario> {
+pub fn deletions() -> Vec<Scenario> {
     vec![
         scenario("of a branch", seeded_with_both, |_| {
             Request::new().command(&second().id(), ZERO, "refs/heads/next").bytes()
@@ -405,7 +405,7 @@ fn several_branches(repository: &Path) {
     git::run(repository, &["pack-refs", "--include", "refs/heads/a/b/*"]);
 }
 
-fn names() -> Vec<Scenario> {
+pub fn names() -> Vec<Scenario> {
     vec![
         scenario("funny ones", seeded, |_| {
             let names = [
@@ -859,7 +859,7 @@ fn push_options(repository: &Path) {
     configure(repository, "receive.advertisePushOptions", "true");
 }
 
-fn policies() -> Vec<Scenario> {
+pub fn policies() -> Vec<Scenario> {
     vec![
         scenario(
             "denyDeletes and a branch",
@@ -1043,7 +1043,7 @@ fn linked_worktree(repository: &Path, file: &str, line: &str) {
     }
 }
 
-fn hooks() -> Vec<Scenario> {
+pub fn hooks() -> Vec<Scenario> {
     vec![
         scenario(
             "pre-receive says no",

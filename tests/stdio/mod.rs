@@ -2,6 +2,7 @@
 
 mod alternates;
 mod hooks;
+mod reftables;
 mod shallow;
 mod signed;
 mod update_instead;

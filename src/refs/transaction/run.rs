@@ -11,7 +11,8 @@ use crate::refs::error::RefError;
 use crate::refs::name_conflict::Names;
 use crate::refs::packed::{Peel, Peeled};
 use crate::refs::reflog::Reflogs;
-use crate::refs::store::{RefStore, Resolved};
+use crate::refs::reftable::ReftableWriter;
+use crate::refs::store::{Backend, RefStore, Resolved};
 use bstr::{BStr, ByteSlice};
 use std::fmt;
 
@@ -93,6 +94,9 @@ impl<'a> RefTransaction<'a> {
     /// Applies the edits in order, each for itself: the outcome is that of one transaction after
     /// the other. What is applied is durable on return.
     pub fn apply_each(&self, edits: &[RefEdit]) -> Vec<Result<Applied, RefError>> {
+        if let Some(writer) = self.reftable() {
+            return writer.apply_each(edits);
+        }
         if let Some(witness) = self.witness {
             return edits.iter().flat_map(|edit| self.apply_told(edit, witness)).collect();
         }
@@ -137,6 +141,9 @@ impl<'a> RefTransaction<'a> {
     /// that is taken back. A crash while refs are being moved leaves some of them moved; so may a
     /// disk that fails twice, and that is told ([`RefError::may_have_moved`]).
     pub fn apply_atomic(&self, edits: &[RefEdit]) -> Result<Vec<Applied>, (usize, RefError)> {
+        if let Some(writer) = self.reftable() {
+            return writer.apply_atomic(edits);
+        }
         if edits.is_empty() {
             // git tells of a transaction all the same.
             let agreed = self.witness.is_none_or(Story::of_nothing);
@@ -157,6 +164,15 @@ impl<'a> RefTransaction<'a> {
             story.conclude(witness, result.as_ref().err().map(|(_, error)| error));
         }
         result
+    }
+
+    /// Who makes the changes where the refs are no files.
+    fn reftable(&self) -> Option<ReftableWriter<'a>> {
+        let (context, witness) = (self.store.context(), self.witness);
+        match self.store.backend() {
+            Backend::Files => None,
+            Backend::Reftable(reftable) => Some(ReftableWriter { context, reftable, witness }),
+        }
     }
 
     fn apply_all(

@@ -18,6 +18,12 @@ pub trait Witness {
     /// Learns how a transaction stands. Whether it may go on is heard for
     /// [`Prepared`](TransactionState::Prepared) alone.
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool;
+
+    /// Gets what was said by a hook that git has told of the transaction in its place, as it does
+    /// where refs are a reftable.
+    fn hear(&self, said: &[u8]) {
+        let _ = said;
+    }
 }
 
 /// How a transaction stands; `Display` gives the argument of the hook.

@@ -6,19 +6,39 @@ use crate::model::HashKind;
 use bstr::BString;
 use std::path::Path;
 
-/// Checks the format and tells the hash.
+/// How a repository keeps its refs (`extensions.refStorage`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefStorage {
+    /// In files below `refs`, and in packed-refs.
+    Files,
+    /// As a stack of tables in `reftable` (gitformat-reftable(5)).
+    Reftable,
+}
+
+/// What the format says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) hash: HashKind,
+    pub(super) ref_storage: RefStorage,
+}
+
+impl Format {
+    const OLDEST: Self = Self { hash: HashKind::Sha1, ref_storage: RefStorage::Files };
+}
+
+/// Checks the format and tells what it is.
 ///
 /// git's rules (gitrepository-layout(5), "repository-version"): without a version nothing is
 /// checked; version 0 ignores extensions, save that those which only version 1 may have are
 /// refused; version 1 refuses any it does not know. Only the repository's own file is asked,
 /// without what it includes.
-pub(super) fn check(config: &GitConfig, file: &Path) -> Result<HashKind, RepositoryError> {
+pub(super) fn check(config: &GitConfig, file: &Path) -> Result<Format, RepositoryError> {
     let own = GitConfigFile { config, file };
-    let Some(version) = own.version()? else { return Ok(HashKind::Sha1) };
+    let Some(version) = own.version()? else { return Ok(Format::OLDEST) };
     if version > 1 {
         return Err(RepositoryError::Version { found: version });
     }
-    let mut hash = HashKind::Sha1;
+    let mut format = Format::OLDEST;
     let mut unsupported = None;
     let mut unknown = Vec::new();
     let mut version_one_only = Vec::new();
@@ -29,14 +49,16 @@ pub(super) fn check(config: &GitConfig, file: &Path) -> Result<HashKind, Reposit
             b"noop" | b"preciousobjects" | b"partialclone" | b"worktreeconfig" => continue,
             // How work trees and submodules are linked is no concern of a push.
             b"noop-v1" | b"relativeworktrees" | b"submodulepathconfig" => {}
-            b"objectformat" => hash = hash_of(entry, "objectformat")?,
+            b"objectformat" => format.hash = hash_of(entry, "objectformat")?,
             b"compatobjectformat" => {
                 hash_of(entry, "compatobjectformat")?;
                 unsupported = Some(refuse("compatobjectformat")(value_of(entry)?));
             }
             b"refstorage" => match value_of(entry)? {
-                value if value == "files" => {}
-                value if value.starts_with(b"reftable") || value.starts_with(b"files://") => {
+                value if value == "files" => format.ref_storage = RefStorage::Files,
+                value if value == "reftable" => format.ref_storage = RefStorage::Reftable,
+                // Newer versions of git know places beside the repository.
+                value if value.starts_with(b"reftable://") || value.starts_with(b"files://") => {
                     unsupported = Some(refuse("refstorage")(value));
                 }
                 value => return Err(RepositoryError::BadExtension { name: "refstorage", value }),
@@ -54,7 +76,7 @@ pub(super) fn check(config: &GitConfig, file: &Path) -> Result<HashKind, Reposit
     if version == 0 && !version_one_only.is_empty() {
         return Err(RepositoryError::ExtensionsNeedVersionOne { names: version_one_only });
     }
-    unsupported.map_or(Ok(hash), Err)
+    unsupported.map_or(Ok(format), Err)
 }
 
 struct GitConfigFile<'a> {
@@ -102,7 +124,8 @@ mod tests {
 
     fn checked(text: &str) -> Result<HashKind, String> {
         let config = GitConfig::from_text(text.as_bytes()).unwrap();
-        check(&config, Path::new("config")).map_err(|error| error.to_string())
+        let format = check(&config, Path::new("config")).map_err(|error| error.to_string())?;
+        Ok(format.hash)
     }
 
     fn with(version: u32, extensions: &str) -> Result<HashKind, String> {
@@ -138,6 +161,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_word_on_the_storage_of_refs_counts() {
+        let storage = |extensions: &str| {
+            let text = format!("[core]\nrepositoryFormatVersion = 1\n[extensions]\n{extensions}\n");
+            let config = GitConfig::from_text(text.as_bytes()).unwrap();
+            check(&config, Path::new("config")).unwrap().ref_storage
+        };
+        assert_eq!(storage(""), RefStorage::Files);
+        assert_eq!(storage("refStorage = reftable"), RefStorage::Reftable);
+        let both = "refStorage = reftable\nrefStorage = files";
+        assert_eq!(storage(both), RefStorage::Files);
+        let other = with(1, "refStorage = reftables").unwrap_err();
+        assert_eq!(other, "invalid value for 'extensions.refstorage': 'reftables'");
+    }
+
+    #[test]
     fn unknown_extensions_are_refused_by_name_in_version_one_only() {
         assert_eq!(
             with(1, "future = 1\n[extensions \"Soon\"]\ner = 2"),
@@ -157,7 +195,9 @@ mod tests {
 
     #[test]
     fn what_this_version_does_not_do_is_refused_by_name() {
-        for (extension, value) in [("refStorage", "reftable"), ("compatObjectFormat", "sha256")] {
+        for (extension, value) in
+            [("refStorage", "reftable://srv/refs"), ("compatObjectFormat", "sha256")]
+        {
             let name = extension.to_ascii_lowercase();
             assert_eq!(
                 with(1, &format!("{extension} = {value}")),

@@ -15,5 +15,6 @@ mod permissions;
 
 pub use cache::RepositoryCache;
 pub use error::RepositoryError;
+pub use format::RefStorage;
 pub use opened::Repository;
 pub use permissions::SharedPermissions;

@@ -5,6 +5,7 @@ use super::super::disk::Disk;
 use super::super::environment::Environment;
 use super::discover::{self, Found};
 use super::error::RepositoryError;
+use super::format::{Format, RefStorage};
 use super::permissions::SharedPermissions;
 use super::{format, fsync, ownership};
 use crate::model::HashKind;
@@ -20,6 +21,7 @@ pub struct Repository {
     common_dir: PathBuf,
     objects_dir: PathBuf,
     hash: HashKind,
+    ref_storage: RefStorage,
     settings: Settings,
     disk: Disk,
     config: Arc<GitConfig>,
@@ -74,7 +76,7 @@ impl Repository {
             discover::common_dir(disk, &git_dir).map_err(RepositoryError::disk(&git_dir))?;
         let common_dir = if common_dir == git_dir { common_dir } else { real(&common_dir)? };
         let config = GitConfig::load(disk, environment, &git_dir, &common_dir)?;
-        let hash = format::check(&config, &common_dir.join("config"))?;
+        let Format { hash, ref_storage } = format::check(&config, &common_dir.join("config"))?;
         let objects_dir = match environment.var("GIT_OBJECT_DIRECTORY") {
             Some(elsewhere) => git_dir.join(elsewhere),
             None => common_dir.join("objects"),
@@ -92,6 +94,7 @@ impl Repository {
             common_dir,
             objects_dir,
             hash,
+            ref_storage,
         })
     }
 
@@ -118,6 +121,11 @@ impl Repository {
     /// The hash that names its objects.
     pub fn hash(&self) -> HashKind {
         self.hash
+    }
+
+    /// How it keeps its refs.
+    pub fn ref_storage(&self) -> RefStorage {
+        self.ref_storage
     }
 
     /// Its configuration.
