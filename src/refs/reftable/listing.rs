@@ -4,7 +4,7 @@
 //! stamp first, and one that is younger than the clock is fine is not trusted; there is no time for
 //! which an old answer may be given.
 
-use super::process::{Told, git, run};
+use super::process::{Told, attend, git, start};
 use crate::model::{HexId, ObjectId};
 use crate::refs::context::RefContext;
 use crate::refs::error::{Doing, RefError};
@@ -140,7 +140,8 @@ impl Reftable {
         let mut command = git(context, &self.environment);
         // Nothing that git says here is for anybody's eyes.
         command.env("LC_ALL", "C").args(arguments);
-        let told = run(command, &[], &mut |_| ()).doing("run git for", &context.git_dir)?;
+        let told = start(command).and_then(|child| attend(child, &[], &mut |_| ()));
+        let told = told.doing("run git in", &context.git_dir)?;
         if told.is_success { Ok(Ok(told.output)) } else { Ok(Err(told)) }
     }
 }

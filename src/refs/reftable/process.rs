@@ -8,7 +8,7 @@ use crate::repo::Environment;
 use bstr::{BString, ByteSlice};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt as _;
-use std::process::{ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 
 /// What git said, and how it ended.
@@ -43,14 +43,18 @@ pub(super) fn git(context: &RefContext, environment: &Environment) -> Command {
     command
 }
 
-/// Runs a command to its end. `hear` gets what it says on standard error, but for its last word.
-pub(super) fn run(
-    mut command: Command,
+/// Starts a command that is to be attended to.
+pub(super) fn start(mut command: Command) -> io::Result<Child> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+/// Attends to a command until its end. `hear` gets what it says on standard error, but for its last
+/// word.
+pub(super) fn attend(
+    mut child: Child,
     input: &[u8],
     hear: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Told> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let attended: io::Result<_> = thread::scope(|scope| {
         if let Some(mut stdin) = stdin {
@@ -134,7 +138,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let mut heard = Vec::new();
-        let told = run(command, b"in\n", &mut |said| heard.extend_from_slice(said)).unwrap();
+        let hear = &mut |said: &[u8]| heard.extend_from_slice(said);
+        let told = attend(start(command).unwrap(), b"in\n", hear).unwrap();
         (String::from_utf8(heard).unwrap(), told)
     }
 

@@ -322,4 +322,8 @@ fn what_git_cannot_do_is_a_fault_of_the_server() {
     assert!(store.view().unwrap_err().is_server_fault());
     let outcomes = RefTransaction::new(&store).apply_each(&[create(X, scene.commits[0])]);
     assert!(outcomes[0].as_ref().unwrap_err().is_server_fault(), "{outcomes:?}");
+    let store = scene.store_with(scene.context(), &[("PATH", "/nowhere")]);
+    let outcomes = RefTransaction::new(&store).apply_each(&[create(X, scene.commits[0])]);
+    let error = outcomes[0].as_ref().unwrap_err();
+    assert!(error.is_server_fault() && !error.may_have_moved(), "{error}");
 }

@@ -7,7 +7,7 @@
 //! flushed here.
 
 use super::listing::{Reftable, stacks_of};
-use super::process::{Told, git, run};
+use super::process::{Told, attend, git, start};
 use crate::refs::context::{LockTimeout, RefContext, ReflogCreation};
 use crate::refs::error::{Doing, RefError};
 use crate::refs::transaction::{Applied, Change, Expected, RefEdit, Witness};
@@ -89,11 +89,11 @@ impl ReftableWriter<'_> {
             let rest = transactions.get(done..).unwrap_or_default();
             let name = rest.first().and_then(|edits| edits.first()).map(|edit| &edit.name);
             let name = name.map_or(BStr::new("HEAD"), |name| name.as_bstr());
-            let (newly, told) = match self.run(rest) {
-                Ok(told) => (count(&told.output), told),
-                Err(error) => return (done, Some(error.after_the_move(name))),
+            let told = match self.run(rest, name) {
+                Ok(told) => told,
+                Err(error) => return (done, Some(error)),
             };
-            done = (done + newly).min(transactions.len());
+            done = done.saturating_add(count(&told.output)).min(transactions.len());
             if told.is_success && done == transactions.len() {
                 return (done, None);
             }
@@ -109,7 +109,7 @@ impl ReftableWriter<'_> {
         (done, None)
     }
 
-    fn run(&self, transactions: &[&[RefEdit]]) -> Result<Told, RefError> {
+    fn run(&self, transactions: &[&[RefEdit]], first: &BStr) -> Result<Told, RefError> {
         let mut input = Vec::new();
         for edits in transactions {
             input.extend_from_slice(b"start\0");
@@ -135,7 +135,10 @@ impl ReftableWriter<'_> {
                 witness.hear(said);
             }
         };
-        run(command, &input, &mut hear).doing("run git update-ref in", &self.context.git_dir)
+        let directory = &self.context.git_dir;
+        let child = start(command).doing("run git update-ref in", directory)?;
+        let told = attend(child, &input, &mut hear).doing("hear git update-ref in", directory);
+        told.map_err(|error| error.after_the_move(first))
     }
 
     fn settings(&self) -> [OsString; 5] {
