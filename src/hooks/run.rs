@@ -142,6 +142,11 @@ impl Hooks {
         Self { start_dir: directory.to_owned(), environment, ..self.clone() }
     }
 
+    /// After how much silence of a hook an empty piece is given.
+    pub fn patience(&self) -> Option<Duration> {
+        self.silence
+    }
+
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }

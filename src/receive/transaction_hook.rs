@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The hook of one push, if it can be run.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +56,10 @@ pub(super) struct RunningHook<'w, 'c> {
 impl Witness for RunningHook<'_, '_> {
     fn hear(&self, said: &[u8]) {
         self.channel.borrow_mut().relay_aside(said);
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.hooks.patience()
     }
 
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool {

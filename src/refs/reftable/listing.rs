@@ -140,7 +140,7 @@ impl Reftable {
         let mut command = git(context, &self.environment);
         // Nothing that git says here is for anybody's eyes.
         command.env("LC_ALL", "C").args(arguments);
-        let told = start(command).and_then(|child| attend(child, &[], &mut |_| ()));
+        let told = start(command).and_then(|child| attend(child, &[], None, &mut |_| ()));
         let told = told.doing("run git in", &context.git_dir)?;
         if told.is_success { Ok(Ok(told.output)) } else { Ok(Err(told)) }
     }

@@ -6,10 +6,13 @@
 use crate::refs::context::RefContext;
 use crate::repo::Environment;
 use bstr::{BString, ByteSlice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 /// What git said, and how it ended.
 #[derive(Debug)]
@@ -49,10 +52,11 @@ pub(super) fn start(mut command: Command) -> io::Result<Child> {
 }
 
 /// Attends to a command until its end. `hear` gets what it says on standard error, but for its last
-/// word.
+/// word, and an empty piece whenever it has said nothing for as long as `patience`.
 pub(super) fn attend(
     mut child: Child,
     input: &[u8],
+    patience: Option<Duration>,
     hear: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Told> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -74,7 +78,7 @@ pub(super) fn attend(
         let reader = thread::Builder::new().spawn_scoped(scope, read)?;
         let fatal = match stderr {
             // Or the others would wait for it.
-            Some(stderr) => listen(stderr, hear).inspect_err(|_| drop(child.kill()))?,
+            Some(stderr) => listen(stderr, patience, hear).inspect_err(|_| drop(child.kill()))?,
             None => BString::default(),
         };
         let output = reader.join().map_err(|_| io::Error::other("a reader died"))??;
@@ -90,10 +94,18 @@ pub(super) fn attend(
 }
 
 /// Hands on what comes, line by line, and gives what begins with the last fatal word.
-fn listen(mut stderr: ChildStderr, hear: &mut dyn FnMut(&[u8])) -> io::Result<BString> {
+fn listen(
+    mut stderr: ChildStderr,
+    patience: Option<Duration>,
+    hear: &mut dyn FnMut(&[u8]),
+) -> io::Result<BString> {
     let mut held: Vec<u8> = Vec::new();
     let mut buffer = [0; 4096];
     loop {
+        if !is_heard(&stderr, patience)? {
+            hear(&[]);
+            continue;
+        }
         let length = match stderr.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => length,
@@ -114,6 +126,18 @@ fn listen(mut stderr: ChildStderr, hear: &mut dyn FnMut(&[u8])) -> io::Result<BS
         hear(&held);
     }
     Ok(BString::default())
+}
+
+/// Whether something is said, or the end is reached, before patience ends.
+fn is_heard(stderr: &ChildStderr, patience: Option<Duration>) -> io::Result<bool> {
+    let Some(patience) = patience else { return Ok(true) };
+    let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+    let mut wanted = [PollFd::new(stderr, PollFlags::IN)];
+    match poll(&mut wanted, Some(&patience)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// How much of what is held may be handed on: all before its last fatal line, or, where there is
@@ -139,7 +163,7 @@ mod tests {
         command.args(["-c", script]);
         let mut heard = Vec::new();
         let hear = &mut |said: &[u8]| heard.extend_from_slice(said);
-        let told = attend(start(command).unwrap(), b"in\n", hear).unwrap();
+        let told = attend(start(command).unwrap(), b"in\n", None, hear).unwrap();
         (String::from_utf8(heard).unwrap(), told)
     }
 
@@ -151,6 +175,18 @@ mod tests {
         assert_eq!(heard, "a\nfatal: of the hook\nb\n");
         assert_eq!((told.is_success, told.output.as_slice()), (false, &b"in\n"[..]));
         assert_eq!(told.fatal, "no\n more");
+    }
+
+    #[test]
+    fn silence_is_heard() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1; echo word >&2"]);
+        let mut heard = Vec::new();
+        let patience = Some(Duration::from_millis(200));
+        let hear = &mut |said: &[u8]| heard.push(said.to_vec());
+        attend(start(command).unwrap(), b"", patience, hear).unwrap();
+        assert_eq!(heard.pop(), Some(b"word\n".to_vec()));
+        assert!((1..=5).contains(&heard.len()) && heard.iter().all(Vec::is_empty), "{heard:?}");
     }
 
     #[test]

@@ -135,9 +135,11 @@ impl ReftableWriter<'_> {
                 witness.hear(said);
             }
         };
+        let patience = self.witness.and_then(Witness::patience);
         let directory = &self.context.git_dir;
         let child = start(command).doing("run git update-ref in", directory)?;
-        let told = attend(child, &input, &mut hear).doing("hear git update-ref in", directory);
+        let told =
+            attend(child, &input, patience, &mut hear).doing("hear git update-ref in", directory);
         told.map_err(|error| error.after_the_move(first))
     }
 

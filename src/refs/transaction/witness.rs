@@ -12,6 +12,7 @@ use crate::refs::error::RefError;
 use crate::refs::store::{RefStore, RefValue};
 use bstr::BString;
 use std::fmt;
+use std::time::Duration;
 
 /// Who watches transactions.
 pub trait Witness {
@@ -20,9 +21,14 @@ pub trait Witness {
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool;
 
     /// Gets what was said by a hook that git has told of the transaction in its place, as it does
-    /// where refs are a reftable.
+    /// where refs are a reftable; an empty piece after each [`patience`](Self::patience) of silence.
     fn hear(&self, said: &[u8]) {
         let _ = said;
+    }
+
+    /// How long it may be silent; none for ever.
+    fn patience(&self) -> Option<Duration> {
+        None
     }
 }
 
