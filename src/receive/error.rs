@@ -3,6 +3,7 @@
 use crate::model::{Limit, PushId};
 use crate::repo::lacks_resources;
 use crate::report::{Blame, FILE_TOO_LARGE, Fault, NO_SPACE, OVERLOADED, Phase, row};
+use crate::snapshot::SnapshotError;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
@@ -32,7 +33,10 @@ impl ReceiveError {
         let source = source.into();
         let (fault, text) = match shortage(source.as_ref()) {
             Some((fault, text)) => (fault, text.to_owned()),
-            None => (Fault::Internal, format!("{doing} failed")),
+            None => match damage(source.as_ref()) {
+                Some(text) => (Fault::Damaged, text),
+                None => (Fault::Internal, format!("{doing} failed")),
+            },
         };
         Self { fault, phase, text, source: Some(source) }
     }
@@ -103,9 +107,45 @@ fn shortage(error: &(dyn Error + 'static)) -> Option<(Fault, &'static str)> {
     None
 }
 
+/// What is damaged in the repository, if that is at the bottom of an error, for the pusher: by its
+/// name alone, as where the server keeps its repositories is nobody's business.
+fn damage(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        let what = match error.downcast_ref::<SnapshotError>() {
+            Some(SnapshotError::CorruptIndex { path, source }) => {
+                let name = path.file_name().unwrap_or_default();
+                Some(format!("pack index '{}' is corrupt: {source}", name.display()))
+            }
+            Some(SnapshotError::DamagedObject { id, .. }) => Some(format!("object {id}")),
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Some(format!(
+                "the server's repository is damaged ({what}); its operator has to repair it"
+            ));
+        }
+        at = error.source();
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::IndexFault;
+
+    #[test]
+    fn damage_is_told_by_its_name_without_the_way_to_it() {
+        let source = IndexFault::TooShort { size: 7 };
+        let path = "/srv/git/secret.git/objects/pack/pack-1234.idx".into();
+        let error = SnapshotError::CorruptIndex { path, source };
+        let error = ReceiveError::internal(Phase::Unpack, "looking at the objects", error);
+        assert_eq!((error.fault(), error.blame()), (Fault::Damaged, Blame::Server));
+        let text = error.client_text(PushId::new(1));
+        assert!(text.contains("pack index 'pack-1234.idx' is corrupt: 7 bytes"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
 
     #[test]
     fn an_internal_fault_is_shown_by_its_id_alone() {

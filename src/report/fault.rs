@@ -53,13 +53,15 @@ pub enum Fault {
     Overloaded,
     /// A flush has failed, so that nothing can be promised any more until the server starts again.
     DiskFailed,
+    /// What the repository has on disk is damaged: somebody has to repair it.
+    Damaged,
     /// Anything else on the server's side.
     Internal,
 }
 
 impl Fault {
     /// Every row of the table.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoRepository,
         Self::NotReceiving,
         Self::Unsupported,
@@ -73,6 +75,7 @@ impl Fault {
         Self::FileTooLarge,
         Self::Overloaded,
         Self::DiskFailed,
+        Self::Damaged,
         Self::Internal,
     ];
 
@@ -90,6 +93,7 @@ impl Fault {
             | Self::FileTooLarge
             | Self::Overloaded
             | Self::DiskFailed
+            | Self::Damaged
             | Self::Internal => Blame::Server,
         }
     }

@@ -71,6 +71,7 @@ pub fn row(fault: Fault, phase: Phase) -> Row {
         Fault::FileTooLarge => (507, "file-too-large"),
         Fault::Overloaded => (503, "overloaded"),
         Fault::DiskFailed => (503, "disk-failed"),
+        Fault::Damaged => (500, "damaged"),
         Fault::Internal => (500, "internal"),
     };
     let channel = match phase {
@@ -85,7 +86,7 @@ pub fn row(fault: Fault, phase: Phase) -> Row {
     };
     let level = match fault.blame() {
         Blame::Client | Blame::Policy => LogLevel::Info,
-        Blame::Server if fault == Fault::Internal => LogLevel::Error,
+        Blame::Server if matches!(fault, Fault::Internal | Fault::Damaged) => LogLevel::Error,
         Blame::Server => LogLevel::Warn,
     };
     let shows_cause = fault != Fault::Internal;
@@ -107,12 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_internal_fault_hides_its_cause_and_cries() {
+    fn only_an_internal_fault_hides_its_cause_and_what_needs_repair_cries() {
         for fault in Fault::ALL {
             for phase in PHASES {
                 let row = row(fault, phase);
                 assert_eq!(row.shows_cause, fault != Fault::Internal);
-                assert_eq!(row.level == LogLevel::Error, fault == Fault::Internal);
+                let needs_repair = matches!(fault, Fault::Internal | Fault::Damaged);
+                assert_eq!(row.level == LogLevel::Error, needs_repair);
             }
         }
     }
