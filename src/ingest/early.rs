@@ -14,7 +14,7 @@
 
 use super::context::Context;
 use super::error::IngestError;
-use super::naming::{Job, Naming};
+use super::naming::{Done, Job, Naming};
 use super::spare::Spare;
 use super::tree_starts::{TreeChange, TreeStarts};
 use crate::model::ObjectKind;
@@ -41,13 +41,22 @@ pub(super) struct Early<'s, 'a> {
 struct Held {
     kind: ObjectKind,
     content: Arc<Vec<u8>>,
-    /// Of a tree, where its entries begin; not looked for before something is made from it.
-    starts: Option<TreeStarts>,
+    starts: Starts,
     depth: u64,
     /// Memory that it is counted for.
     bytes: usize,
     /// Whether something was made from it since it was last looked at.
     is_used: bool,
+}
+
+/// Where the entries of a tree begin.
+enum Starts {
+    /// Not looked for, as long as nothing is made from it.
+    NotLookedFor,
+    /// It is no well-formed tree. Looked for once, not for each of what is made from it.
+    None,
+    /// Found.
+    Known(TreeStarts),
 }
 
 /// LIMIT: bytes that are held. A pack of git's own history makes of twice as much no more than one
@@ -63,8 +72,8 @@ const OBJECT_BYTES_MAX: usize = HELD_BYTES_MAX / 8;
 /// Memory of buffers that are kept for the next object.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// A guess at what an object that is held takes beside its bytes.
-const OVERHEAD_BYTES: usize = 160;
+/// What an object that is held takes beside its bytes, in tables that have just grown.
+const OVERHEAD_BYTES: usize = 256;
 
 impl<'s, 'a> Early<'s, 'a> {
     /// Nothing yet. Objects of up to `object_bytes_max` are made.
@@ -98,9 +107,8 @@ impl<'s, 'a> Early<'s, 'a> {
         if self.make_room(bytes) {
             let mut own = self.buffer(content.len());
             own.extend_from_slice(content);
-            let content = Arc::new(own);
-            let held = Held { kind, content, starts: None, depth: 0, bytes, is_used: false };
-            self.insert(offset, held);
+            let (content, starts) = (Arc::new(own), Starts::NotLookedFor);
+            self.insert(offset, Held { kind, content, starts, depth: 0, bytes, is_used: false });
         }
     }
 
@@ -125,25 +133,23 @@ impl<'s, 'a> Early<'s, 'a> {
         }
         found.is_used = true;
         let hash = self.context.options.hash;
-        if kind == ObjectKind::Tree && found.starts.is_none() {
-            found.starts = TreeStarts::of(&found.content, hash);
+        if kind == ObjectKind::Tree && matches!(found.starts, Starts::NotLookedFor) {
+            found.starts = TreeStarts::of(&found.content, hash).into();
         }
-        // Most often the one that is made from it in turn is the last that was made from it.
-        let mut object = self.spare.take();
-        if object.capacity() < size {
-            object = Vec::with_capacity(size);
-        }
+        let mut object = self.buffer(size);
         let Some(found) = self.held.get(&base) else { return false };
         if let Err(fault) = delta::apply(&found.content, delta, result_size, &mut object) {
             self.failed = Some(IngestError::BadDelta { offset, fault });
             return true;
         }
-        let change = found.starts.as_ref().map(|base| base.change(&object, delta, hash));
-        let content = Arc::new(object);
-        let (starts, new) = match change {
-            Some(TreeChange { starts, new }) => (starts, Some(new)),
-            None => (None, None),
+        let (starts, new) = match &found.starts {
+            Starts::Known(base) => {
+                let TreeChange { starts, new } = base.change(&object, delta, hash);
+                (starts.into(), Some(new))
+            }
+            Starts::NotLookedFor | Starts::None => (Starts::NotLookedFor, None),
         };
+        let content = Arc::new(object);
         let bytes = memory_bytes(kind, size);
         let job = Job { place, kind, content: Arc::clone(&content), new };
         if let Err(error) = self.naming.add(job) {
@@ -169,9 +175,12 @@ impl<'s, 'a> Early<'s, 'a> {
         self.bytes_max + self.spare.bytes() + self.naming.bytes_max()
     }
 
-    /// What is left to be waited for, once all of the pack has come.
-    pub(super) fn into_naming(self) -> Result<Naming<'s, 'a>, IngestError> {
-        self.failed.map_or(Ok(self.naming), Err)
+    /// Waits for what is left, once all of the pack has come.
+    pub(super) fn finish(self) -> Result<Vec<Done>, IngestError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.naming.finish(),
+        }
     }
 
     fn insert(&mut self, offset: u64, held: Held) {
@@ -208,13 +217,14 @@ impl<'s, 'a> Early<'s, 'a> {
         true
     }
 
-    /// A buffer with room for `len` bytes.
+    /// A buffer with room for `len` bytes, and for little more: a small object that kept the buffer
+    /// of a large one would be counted for less than it takes.
     fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.spare.take();
-        buffer.clear();
-        if buffer.capacity() < len {
-            buffer = Vec::with_capacity(len);
+        if !(len..=len + slack(len)).contains(&buffer.capacity()) {
+            return Vec::with_capacity(len);
         }
+        buffer.clear();
         buffer
     }
 
@@ -226,8 +236,117 @@ impl<'s, 'a> Early<'s, 'a> {
     }
 }
 
+impl From<Option<TreeStarts>> for Starts {
+    fn from(starts: Option<TreeStarts>) -> Self {
+        starts.map_or(Self::None, Self::Known)
+    }
+}
+
+/// The most that an object holds, whichever buffer it has got: what is held must not depend on
+/// which threads are done with which buffers.
 fn memory_bytes(kind: ObjectKind, size: usize) -> usize {
-    // Where the entries of a tree begin takes four bytes for each, of 24 and more.
-    let starts = if kind == ObjectKind::Tree { size / 5 } else { 0 };
-    size + starts + OVERHEAD_BYTES
+    // Where the entries of a tree begin takes four bytes for each, of 24 and more, and a quarter
+    // of that is left free.
+    let starts = if kind == ObjectKind::Tree { size / 4 } else { 0 };
+    size + slack(size) + starts + OVERHEAD_BYTES
+}
+
+/// By how much the buffer of an object of `len` bytes may be larger.
+fn slack(len: usize) -> usize {
+    len / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::collector::Collector;
+    use crate::ingest::testing::{Store, destination, keeping, memory};
+    use crate::model::{CancelToken, HashKind, Limits};
+    use crate::pack::writer::encode_delta;
+
+    const HASH: HashKind = HashKind::Sha1;
+
+    fn with_early(test: impl FnOnce(&mut Early<'_, '_>)) {
+        let (limits, options) = (Limits::default(), keeping(HASH));
+        let ((destination, _root), memory) = (destination(), memory(&limits));
+        let (existing, cancel) = (Store::default(), CancelToken::new());
+        let (destination, options) = (&destination, &options);
+        let (existing, cancel, memory) = (&existing, &cancel, &memory);
+        let context = Context { existing, destination, options, cancel, memory };
+        std::thread::scope(|scope| {
+            let collector = Collector::new(HASH, &limits);
+            let naming = Naming::start(scope, context, &collector, 10);
+            test(&mut Early::new(context, naming, OBJECT_BYTES_MAX));
+        });
+    }
+
+    /// Makes `result` from the object at `base`, which has the content `from`.
+    fn make(early: &mut Early<'_, '_>, offset: u64, (base, from): (u64, &[u8]), result: &[u8]) {
+        let delta = encode_delta(from, result).unwrap();
+        assert!(early.make((0, offset), base, &delta, result.len() as u64));
+        assert!(early.failed.is_none());
+    }
+
+    fn assert_counted(early: &Early<'_, '_>) {
+        for held in early.held.values() {
+            let starts = match &held.starts {
+                Starts::Known(starts) => starts.bytes(),
+                Starts::NotLookedFor | Starts::None => 0,
+            };
+            let takes = held.content.capacity() + starts + OVERHEAD_BYTES / 2;
+            assert!(takes <= held.bytes, "{takes} for {}", held.content.len());
+        }
+        assert_eq!(early.bytes, early.held.values().map(|held| held.bytes).sum::<usize>());
+        assert!(early.bytes <= HELD_BYTES_MAX);
+    }
+
+    fn tree(entries: usize) -> Vec<u8> {
+        let entry = |number: usize| [b"0 a\0".as_slice(), &[number.to_le_bytes()[0]; 20]].concat();
+        (0..entries).flat_map(entry).collect()
+    }
+
+    #[test]
+    fn small_objects_do_not_keep_the_buffers_of_large_ones() {
+        with_early(|early| {
+            let large = vec![0; OBJECT_BYTES_MAX / 10 * 9];
+            for number in 0..40 {
+                early.hold(10 * number, ObjectKind::Blob, &large);
+                early.hold(10 * number + 1, ObjectKind::Blob, b"small");
+                // Whatever something is made from stays.
+                for small in 0..=number {
+                    let (base, offset) = (10 * small + 1, 1000 * (small + 1) + number);
+                    make(early, offset, (base, b"small"), b"smaller");
+                }
+                assert_counted(early);
+            }
+        });
+    }
+
+    #[test]
+    fn a_small_tree_keeps_no_room_for_the_entries_of_a_large_one() {
+        with_early(|early| {
+            let large = tree(20_000);
+            early.hold(0, ObjectKind::Tree, &large);
+            for number in 1..100 {
+                make(early, number, (0, &large), &large[..24]);
+            }
+            // One that has grown.
+            make(early, 100, (1, &large[..24]), &tree(3000));
+            make(early, 101, (100, &tree(3000)), &tree(3001));
+            assert_counted(early);
+        });
+    }
+
+    #[test]
+    fn a_malformed_tree_is_read_once_however_many_are_made_from_it() {
+        with_early(|early| {
+            let malformed = [tree(10), b"no entry".to_vec()].concat();
+            early.hold(0, ObjectKind::Tree, &malformed);
+            make(early, 1, (0, &malformed), &malformed[1..]);
+            assert!(matches!(early.held[&0].starts, Starts::None));
+            early.hold(2, ObjectKind::Tree, &tree(10));
+            make(early, 3, (2, &tree(10)), &malformed);
+            assert!(matches!(early.held[&3].starts, Starts::None));
+        });
+    }
 }

@@ -58,7 +58,10 @@ struct Queue {
 #[derive(Default)]
 struct State {
     batches: Vec<Batch>,
+    /// Of those, and of those that threads are at.
     bytes: usize,
+    /// Something could not be named.
+    has_failed: bool,
     /// Nothing more is going to come.
     is_over: bool,
 }
@@ -69,11 +72,15 @@ const THREADS_MAX: usize = 4;
 /// Bytes from which a batch is handed on, so that threads are not woken for each object.
 const BATCH_BYTES: usize = 128 << 10;
 
-/// Bytes that wait for a thread.
+/// LIMIT: bytes that wait for a thread, or that one is at.
 const QUEUE_BYTES_MAX: usize = 2 << 20;
 
-/// Memory for what waits, in the queue, in the batch at hand and in those at work.
+/// Memory for those, and for the batch at hand: that ends with an object of a MiB, its slack and
+/// where the entries of it begin.
 const MEMORY_BYTES: usize = 2 * QUEUE_BYTES_MAX;
+
+/// What an object takes beside its bytes. There are ones without any.
+const JOB_BYTES: usize = 192;
 
 impl<'s, 'a> Naming<'s, 'a> {
     /// Starts as many threads as are of use for a pack of `objects`, beside the one that reads it;
@@ -110,7 +117,7 @@ impl<'s, 'a> Naming<'s, 'a> {
         if self.threads.is_empty() {
             return job.name(&mut self.own);
         }
-        self.batch.bytes += job.content.len();
+        self.batch.bytes += job.bytes();
         self.batch.jobs.push(job);
         if self.batch.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }
@@ -123,7 +130,7 @@ impl<'s, 'a> Naming<'s, 'a> {
         let batch = std::mem::take(&mut self.batch);
         match self.queue.0.offer(batch) {
             Ok(()) => Ok(()),
-            Err(batch) => batch.name(&mut self.own),
+            Err(batch) => batch.name(&mut self.own).inspect_err(|_| self.queue.0.fail()),
         }
     }
 
@@ -131,7 +138,7 @@ impl<'s, 'a> Naming<'s, 'a> {
     pub(super) fn finish(mut self) -> Result<Vec<Done>, IngestError> {
         let mut result = self.flush();
         while let (Ok(()), Some(batch)) = (&result, self.queue.0.take()) {
-            result = batch.name(&mut self.own);
+            result = batch.name(&mut self.own).inspect_err(|_| self.queue.0.fail());
         }
         drop(self.queue);
         let mut results = vec![result.map(|()| self.own.into_parts())];
@@ -146,12 +153,12 @@ impl<'s, 'a> Naming<'s, 'a> {
 }
 
 fn work(queue: &Queue, mut namer: Namer<'_>) -> Result<Done, IngestError> {
-    let mut result = Ok(());
     while let Some(batch) = queue.wait() {
-        // After an error what comes is taken all the same: nobody waits for it in vain.
-        result = result.and_then(|()| batch.name(&mut namer));
+        let bytes = batch.bytes;
+        batch.name(&mut namer).inspect_err(|_| queue.fail())?;
+        queue.note_done(bytes);
     }
-    result.map(|()| namer.into_parts())
+    Ok(namer.into_parts())
 }
 
 impl Batch {
@@ -161,6 +168,12 @@ impl Batch {
 }
 
 impl Job {
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let new = self.new.as_ref().map_or(0, NewEntries::bytes);
+        self.content.capacity() + new + JOB_BYTES
+    }
+
     fn name(self, namer: &mut Namer<'_>) -> Result<(), IngestError> {
         let Self { place, kind, content, new } = self;
         namer.check_on()?;
@@ -169,10 +182,13 @@ impl Job {
 }
 
 impl Queue {
-    /// Adds a batch, unless too much waits already.
+    /// Adds a batch, unless too much waits already. After an error nobody asks for it.
     fn offer(&self, batch: Batch) -> Result<(), Batch> {
         let mut state = self.state();
-        if state.bytes >= QUEUE_BYTES_MAX {
+        if state.has_failed {
+            return Ok(());
+        }
+        if state.bytes + batch.bytes > QUEUE_BYTES_MAX {
             return Err(batch);
         }
         state.bytes += batch.bytes;
@@ -184,14 +200,26 @@ impl Queue {
 
     /// A batch, if one is there. The newest: it is nearest to the processor.
     fn take(&self) -> Option<Batch> {
-        self.state().take()
+        self.state().batches.pop()
+    }
+
+    /// Says that a batch of so many bytes is named.
+    fn note_done(&self, bytes: usize) {
+        self.state().bytes -= bytes;
+    }
+
+    /// Says that the push is lost: what waits need not be named.
+    fn fail(&self) {
+        let mut state = self.state();
+        state.has_failed = true;
+        state.batches.clear();
     }
 
     /// A batch, when there is one; `None` when nothing more is going to come.
     fn wait(&self) -> Option<Batch> {
         let mut state = self.state();
         loop {
-            if let Some(batch) = state.take() {
+            if let Some(batch) = state.batches.pop() {
                 return Some(batch);
             }
             if state.is_over {
@@ -202,7 +230,11 @@ impl Queue {
     }
 
     fn end(&self) {
-        self.state().is_over = true;
+        let mut state = self.state();
+        state.is_over = true;
+        // There is nothing any more, unless the push is lost.
+        state.batches.clear();
+        drop(state);
         self.has_changed.notify_all();
     }
 
@@ -211,16 +243,50 @@ impl Queue {
     }
 }
 
-impl State {
-    fn take(&mut self) -> Option<Batch> {
-        let batch = self.batches.pop()?;
-        self.bytes -= batch.bytes;
-        Some(batch)
-    }
-}
-
 impl Drop for Offering {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Batch {
+        let job = || Job { place: 0, kind: ObjectKind::Blob, content: Arc::default(), new: None };
+        let jobs: Vec<_> = std::iter::repeat_with(job).take(1000).collect();
+        let bytes = jobs.iter().map(Job::bytes).sum();
+        Batch { jobs, bytes }
+    }
+
+    #[test]
+    fn objects_without_bytes_fill_the_queue_all_the_same() {
+        let queue = Queue::default();
+        let fit = std::iter::repeat_with(batch).take_while(|_| queue.offer(batch()).is_ok());
+        assert_eq!(fit.count(), QUEUE_BYTES_MAX / (1000 * JOB_BYTES));
+        let taken = queue.wait().unwrap();
+        assert!(queue.offer(batch()).is_err(), "a thread is at it");
+        queue.note_done(taken.bytes);
+        assert!(queue.offer(batch()).is_ok());
+    }
+
+    #[test]
+    fn after_an_error_nothing_waits_any_more() {
+        let queue = Queue::default();
+        queue.offer(batch()).ok().unwrap();
+        queue.fail();
+        assert!(queue.take().is_none());
+        assert!(queue.offer(batch()).is_ok() && queue.take().is_none());
+        queue.end();
+        assert!(queue.wait().is_none());
+    }
+
+    #[test]
+    fn what_was_left_behind_is_not_named() {
+        let queue = Arc::new(Queue::default());
+        queue.offer(batch()).ok().unwrap();
+        drop(Offering(Arc::clone(&queue)));
+        assert!(queue.wait().is_none());
     }
 }

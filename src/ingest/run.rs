@@ -52,6 +52,7 @@ pub fn ingest(
     received.check_expansion(received.arrived.inflated_bytes, &options.limits)?;
     plan(&mut received, context);
     compare_streamed(&received, context)?;
+    received.arrived.failed.take().map_or(Ok(()), Err)?;
     let is_empty = received.end.entries == 0;
     let in_memory = received.spool.is_in_memory()
         && received.arrived.inflated_bytes <= destination.held_bytes_max;

@@ -19,9 +19,9 @@ impl Spare {
         self.bytes
     }
 
-    /// Keeps a buffer, unless too much is kept already.
+    /// Keeps a buffer, unless it has no memory or too much is kept already.
     pub(super) fn put(&mut self, buffer: Vec<u8>) {
-        if self.bytes + buffer.capacity() <= self.bytes_max {
+        if buffer.capacity() > 0 && self.bytes + buffer.capacity() <= self.bytes_max {
             self.bytes += buffer.capacity();
             self.buffers.push(buffer);
         }

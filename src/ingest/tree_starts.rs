@@ -30,6 +30,13 @@ pub(super) struct NewEntries {
     pub(super) total: u64,
 }
 
+impl NewEntries {
+    /// Memory that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.starts.capacity() * size_of::<u32>()
+    }
+}
+
 impl TreeStarts {
     /// Reads a tree; `None` if it is malformed, or too large for what it is for.
     pub(super) fn of(content: &[u8], hash: HashKind) -> Option<Self> {
@@ -111,9 +118,13 @@ impl TreeStarts {
         self.starts.push(u32::try_from(at).unwrap_or(u32::MAX));
     }
 
-    /// Adds where the tree ends.
+    /// Adds where the tree ends. Takes no more than a quarter more memory than it needs, whatever
+    /// there was room for: what a large tree is made into may be small.
     pub(super) fn finish(mut self, content_len: usize) -> Self {
         self.push(content_len);
+        if self.starts.capacity() / 5 * 4 > self.starts.len() {
+            self.starts.shrink_to_fit();
+        }
         self
     }
 

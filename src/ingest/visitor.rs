@@ -37,6 +37,8 @@ pub(super) struct Arrived {
     pub(super) made: u64,
     /// The same with their links, as they were collected.
     pub(super) collectors: Vec<Collector>,
+    /// What is wrong with one of them. It is told after what is wrong with the pack.
+    pub(super) failed: Option<IngestError>,
     /// The most memory that contents took that were held meanwhile.
     pub(super) bytes_peak: usize,
     /// Whole objects that were not in memory when they could have been compared with the existing
@@ -130,9 +132,12 @@ impl<'s, 'a> Arrivals<'s, 'a> {
         self.account()?;
         let (mut tree, mut table) = (self.builder.build(), self.table);
         let bytes_peak = self.early.as_ref().map_or(0, Early::bytes_peak);
-        let naming = self.early.map(Early::into_naming).transpose()?;
+        let (done, failed) = match self.early.map(Early::finish).transpose() {
+            Ok(done) => (done.unwrap_or_default(), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
         let (mut made, mut collectors) = (0, Vec::new());
-        for (named, collector) in naming.map(Naming::finish).transpose()?.unwrap_or_default() {
+        for (named, collector) in done {
             made += named.len();
             for (place, kind, id) in named.iter() {
                 table.set_object(place, kind, id);
@@ -149,6 +154,7 @@ impl<'s, 'a> Arrivals<'s, 'a> {
             collector: self.collector,
             made,
             collectors,
+            failed,
             bytes_peak,
             uncompared: self.uncompared,
             inflated_bytes: self.inflated_bytes,
