@@ -194,7 +194,8 @@ impl Collector {
             let entry = links::tree(entry, self.hash).next();
             match self.note_entry(&entry.unwrap_or(Err(LinkError::TreeTruncated))) {
                 Noted::Named => {}
-                Noted::Malformed => return Ok(()),
+                // It counts as one, as it does where a tree is read whole.
+                Noted::Malformed => return self.check_entries(id, new.total.saturating_add(1)),
                 Noted::NameTooLong => return Err(self.name_too_long(id)),
             }
         }

@@ -164,3 +164,44 @@ fn what_is_wrong_with_an_object_is_told_when_the_pack_has_come() {
         assert!(matches!(error, IngestError::EndedEarly { .. }), "{error}");
     }
 }
+
+#[test]
+fn a_pack_that_expands_too_far_comes_before_what_is_wrong_with_its_objects() {
+    let mut builder = PackBuilder::new(HASH, 1);
+    let base = builder.whole(ObjectKind::Blob, b"a base of some bytes");
+    let delta = encode_delta(b"a base of some", b"and what is made of it").unwrap();
+    builder.ofs_delta(base, &delta);
+    fill(&mut builder);
+    builder.whole(ObjectKind::Blob, &vec![0; 2 << 20]);
+    let bytes = builder.finish();
+    for (threads, base_cache_bytes_max) in [(1, 32 << 20), (4, 32 << 20), (1, 512 << 10)] {
+        let mut limits = Limits { base_cache_bytes_max, ..Limits::default() };
+        let error = |limits: &Limits| {
+            let options = IngestOptions { limits: limits.clone(), ..with(threads) };
+            take(&bytes, &Store::default(), &options).unwrap_err()
+        };
+        assert!(matches!(error(&limits), IngestError::BadDelta { .. }));
+        (limits.expansion_free_bytes, limits.expansion_ratio_max) = (1 << 20, 1);
+        assert!(matches!(error(&limits), IngestError::ExpandsTooFar { .. }));
+    }
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_counts_as_one_however_the_tree_was_made() {
+    let base = tree(0..30);
+    let content = [base.clone(), b"no entry".to_vec()].concat();
+    for is_delta in [false, true] {
+        let mut builder = PackBuilder::new(HASH, 1);
+        let offset = builder.whole(ObjectKind::Tree, &base);
+        if is_delta {
+            builder.ofs_delta(offset, &encode_delta(&base, &content).unwrap());
+        } else {
+            builder.whole(ObjectKind::Tree, &content);
+        }
+        let bytes = builder.finish();
+        let limits = Limits { tree_entries_max: 30, ..Limits::default() };
+        let options = IngestOptions { limits, ..with(1) };
+        let error = take(&bytes, &Store::default(), &options).unwrap_err();
+        assert!(matches!(error, IngestError::TooManyTreeEntries { .. }), "{is_delta} {error}");
+    }
+}
