@@ -29,6 +29,8 @@ struct State {
     share: Share<Arc<ByteBudget>>,
     contents: u64,
     tables: u64,
+    /// Its patience is over: other threads of it need not wait as long, one after the other.
+    has_given_up: bool,
 }
 
 /// LIMIT: contents that each push has without asking.
@@ -56,7 +58,7 @@ impl PushMemory {
         Self {
             contents_max: limits.base_cache_bytes_max,
             reserve: limits.push_memory_bytes_max / RESERVED_PARTS,
-            state: Mutex::new(State { share, contents: 0, tables: 0 }),
+            state: Mutex::new(State { share, contents: 0, tables: 0, has_given_up: false }),
             cancel: cancel.clone(),
         }
     }
@@ -116,7 +118,8 @@ impl PushMemory {
             if self.cancel.is_cancelled() {
                 return Err(IngestError::Cancelled);
             }
-            if began.elapsed() > PATIENCE {
+            if state.has_given_up || began.elapsed() > PATIENCE {
+                state.has_given_up = true;
                 return Err(IngestError::NoMemory { limit });
             }
         }
@@ -229,5 +232,15 @@ mod tests {
         let push = push();
         push.cancel.cancel();
         assert!(matches!(push.add_tables(2 * MIB), Err(IngestError::Cancelled)));
+    }
+
+    #[test]
+    fn the_threads_of_a_push_wait_at_the_same_time_and_not_one_after_the_other() {
+        let (budget, push) = scene(8);
+        let mut other = budget.owned_share();
+        other.grow_or_overdraw(9 * MIB, Duration::ZERO).unwrap();
+        let push = push();
+        push.state().has_given_up = true;
+        assert!(matches!(push.add_tables(2 * MIB), Err(IngestError::NoMemory { .. })));
     }
 }
