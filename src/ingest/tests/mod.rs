@@ -8,6 +8,7 @@ mod from_git;
 mod fsck;
 mod hostile;
 mod limits;
+mod random;
 mod real_store;
 mod splits;
 mod threads;
