@@ -37,8 +37,8 @@ pub use packed_cache::PackedRefsCache;
 pub use reftable::{Reftable, ReftableCache};
 pub use store::{RefStore, RefValue, Resolved};
 pub use transaction::{
-    Applied, Change, Expected, RefEdit, RefTransaction, ToldUpdate, TransactionState, Witness,
-    shallow_lines,
+    Applied, Change, Expected, Glance, RefEdit, RefTransaction, ToldUpdate, TransactionState,
+    Witness, shallow_lines,
 };
 
 /// LIMIT: symbolic refs in a row, with the ref at their end; git's number (`SYMREF_MAXDEPTH`).

@@ -29,6 +29,7 @@
 mod ahead;
 mod commit;
 mod edit;
+mod glance;
 mod group;
 mod head;
 mod locking;
@@ -42,6 +43,7 @@ mod unflushed;
 mod witness;
 
 pub use edit::{Applied, Change, Expected, RefEdit};
+pub use glance::Glance;
 pub use run::RefTransaction;
 pub use shallow::shallow_lines;
 pub use witness::{ToldUpdate, TransactionState, Witness};
