@@ -76,6 +76,11 @@ impl FsckSettings {
         Ok(settings)
     }
 
+    /// Whether there is a check.
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// The check that is asked for; `None` if none is. The error is in git's words.
     fn check(&self, repository: &Repository) -> Result<Option<Fsck>, String> {
         if !self.is_on {

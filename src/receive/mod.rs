@@ -16,18 +16,21 @@ mod error;
 mod fsck;
 mod hook_calls;
 mod identity;
+mod lost_race;
 mod maintenance;
 mod outcome;
 mod policy;
 mod proc_receive;
 mod proc_receive_refs;
 mod receiver;
+mod ref_queue;
 mod ref_updates;
 mod request;
 mod session;
 mod settings;
 mod shallow;
 mod signs_of_life;
+mod skim;
 mod trace;
 mod transaction_hook;
 mod unpack;
@@ -48,6 +51,7 @@ use crate::report::Phase;
 use crate::wire::Request;
 use bstr::ByteSlice;
 use channel::Channel;
+use lost_race::{Contest, LostRace};
 use outcome::StepClock;
 use request::PackInput;
 use session::Session;
@@ -134,9 +138,13 @@ impl Session<'_> {
         clock: &mut StepClock,
     ) -> Result<Verdict, ReceiveError> {
         self.compare_push_options();
+        let contest = self.contest();
+        let lost = self.glance_before_pack(contest.as_ref());
+        clock.lap("queue");
         if self.request.expects_pack {
             // 5. Quarantine and snapshot; 6. and 7. both passes over the pack.
-            let unpacked = self.unpack(input);
+            let is_of_use = lost.is_none() || self.settings.fsck.is_on();
+            let unpacked = if is_of_use { self.unpack(input) } else { self.skim(input) };
             clock.lap("unpack");
             if let Err(error) = unpacked {
                 self.reject_all(&RejectReason::UnpackerError);
@@ -146,7 +154,7 @@ impl Session<'_> {
             }
         }
 
-        let committed = self.judge_and_commit(clock);
+        let committed = self.judge_and_commit(contest.as_ref(), lost, clock);
         if let Err(error) = &committed {
             let text = error.client_text(self.id);
             self.channel.error(&text);
@@ -171,7 +179,22 @@ impl Session<'_> {
         }
     }
 
-    fn judge_and_commit(&mut self, clock: &mut StepClock) -> Result<(), ReceiveError> {
+    fn judge_and_commit(
+        &mut self,
+        contest: Option<&Contest>,
+        lost: Option<LostRace>,
+        clock: &mut StepClock,
+    ) -> Result<(), ReceiveError> {
+        if let Some(lost) = lost {
+            self.refuse_lost(lost);
+            return Ok(());
+        }
+        let _turn = self.wait_for_turn(contest);
+        let is_lost = self.refuse_if_lost(contest);
+        clock.lap("turn");
+        if is_lost {
+            return Ok(());
+        }
         // 8. Connectivity, hidden refs, the certificate, `pre-receive`.
         self.judge_border()?;
         self.prove_connectivity()?;
@@ -185,6 +208,9 @@ impl Session<'_> {
             return Ok(());
         }
         self.stop_if_asked()?;
+        if self.refuse_if_lost(contest) {
+            return Ok(());
+        }
 
         // 9. Commit: objects first, then refs.
         self.migrate()?;

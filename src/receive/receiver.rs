@@ -1,6 +1,7 @@
 //! What all pushes of a process share, and what one push is given.
 
 use super::maintenance::MaintenanceLedger;
+use super::ref_queue::RefQueue;
 use super::session::Opened;
 use super::settings::PushSettings;
 use super::{Client, NonceTerms, ReceiveError, Surplus, advertise, identity, trace};
@@ -40,6 +41,8 @@ pub struct Receiver {
     packed_refs: Mutex<HashMap<PathBuf, Arc<PackedRefsCache>>>,
     reftables: Mutex<HashMap<PathBuf, Arc<ReftableCache>>>,
     pub(super) maintenance: MaintenanceLedger,
+    /// Whose turn it is at which ref.
+    pub(super) ref_queue: RefQueue,
 }
 
 /// The server's own settings.
@@ -132,6 +135,7 @@ impl Receiver {
             packed_refs: Mutex::default(),
             reftables: Mutex::default(),
             maintenance: MaintenanceLedger::default(),
+            ref_queue: RefQueue::default(),
             settings,
         })
     }

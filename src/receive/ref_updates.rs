@@ -154,11 +154,14 @@ impl Session<'_> {
         self.edit(at, &command)
     }
 
+    /// The name on disk.
+    pub(super) fn expand(&self, name: RefName) -> Option<RefName> {
+        expand(self.store.context().namespace.as_ref(), name)
+    }
+
     fn edit(&mut self, at: usize, command: &Command) -> Result<Option<RefEdit>, ReceiveError> {
         let Ok(name) = policy::ref_name(command) else { return Ok(None) };
-        let Some(name) = expand(self.store.context().namespace.as_ref(), name) else {
-            return Ok(None);
-        };
+        let Some(name) = self.expand(name) else { return Ok(None) };
         let expected = match command.kind() {
             CommandKind::Create => Expected::MustNotExist,
             CommandKind::Update => Expected::MustBe(command.old),

@@ -125,7 +125,8 @@ const REVERSE_INDEX_FROM: u32 = 1000;
 /// The age at which git takes a `gc.pid` for that of a gc that died.
 const GC_SECONDS_MAX: u64 = 12 * 60 * 60;
 
-fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
+/// How it is told that a pack was not taken.
+pub(super) fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
     // The bytes came and mean nothing: the content coding around the pack is damaged.
     if let IngestError::Input(source) = &error
         && source.kind() == io::ErrorKind::InvalidData

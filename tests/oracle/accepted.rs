@@ -37,6 +37,8 @@ pub enum Accepted {
     BorderOfEach,
     /// What `push-to-checkout` and the commands for a work tree say goes to the pusher.
     WorkTreeWords,
+    /// A push whose old values are out of date leaves no objects.
+    LostRace,
 }
 
 /// All of them.
@@ -56,6 +58,7 @@ pub const ALL: &[Accepted] = &[
     Accepted::EmptyShallow,
     Accepted::BorderOfEach,
     Accepted::WorkTreeWords,
+    Accepted::LostRace,
 ];
 
 impl Accepted {
@@ -77,6 +80,7 @@ impl Accepted {
             Self::EmptyShallow => "empty-shallow",
             Self::BorderOfEach => "border-of-each",
             Self::WorkTreeWords => "work-tree-words",
+            Self::LostRace => "lost-race",
         }
     }
 
@@ -111,6 +115,10 @@ impl Accepted {
                 seen.answer.messages = lines.join("\n");
             }
             Self::StoredAgain => seen.loose = 0,
+            Self::LostRace => {
+                seen.objects.clear();
+                (seen.loose, seen.packs) = (0, 0);
+            }
             Self::TrailingBytes
             | Self::KindsMatch
             | Self::AtomicIsAtomic

@@ -9,6 +9,7 @@ mod accepted;
 mod certificates;
 mod fsck;
 mod fsck_random;
+mod lost_race;
 mod observe;
 mod proc_receive;
 mod reftables;

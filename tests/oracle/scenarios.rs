@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use super::accepted::Accepted::{
-    self, Advice, AtomicIsAtomic, Diagnostics, FatalInWords, KindsMatch, StoredAgain,
+    self, Advice, AtomicIsAtomic, Diagnostics, FatalInWords, KindsMatch, LostRace, StoredAgain,
     TrailingBytes, UnpackReason,
 };
 use super::observe::write_hook;
@@ -57,7 +57,7 @@ pub fn all() -> Vec<Scenario> {
         .into_iter()
         .chain([requests(), policies(), hooks(), stores(), super::transactions::all()])
         .chain([super::proc_receive::all(), super::certificates::all()])
-        .chain([super::work_trees::all()])
+        .chain([super::work_trees::all(), super::lost_race::all()])
         .flatten()
         .collect()
 }
@@ -169,13 +169,15 @@ pub fn creations() -> Vec<Scenario> {
                 .command(ZERO, &second().id(), "refs/heads/main")
                 .pack(second().pack())
                 .bytes()
-        }),
+        })
+        .accepting(&[LostRace]),
         scenario("a ref that is packed, with another value", seeded_and_packed, |_| {
             Request::new()
                 .command(ZERO, &second().id(), "refs/heads/main")
                 .pack(second().pack())
                 .bytes()
-        }),
+        })
+        .accepting(&[LostRace]),
         scenario("a ref below a ref", seeded, |_| {
             Request::new().command(ZERO, &first().id(), "refs/heads/main/x").pack(pack(&[])).bytes()
         }),
@@ -230,13 +232,15 @@ pub fn updates() -> Vec<Scenario> {
                 .command(&"1".repeat(40), &second().id(), "refs/heads/main")
                 .pack(second().pack())
                 .bytes()
-        }),
+        })
+        .accepting(&[LostRace]),
         scenario("an update of a ref that is not there", seeded, |_| {
             Request::new()
                 .command(&first().id(), &second().id(), "refs/heads/none")
                 .pack(second().pack())
                 .bytes()
-        }),
+        })
+        .accepting(&[LostRace]),
         scenario("one of two refs has a wrong old value", seeded_with_both, |_| {
             Request::new()
                 .command(&"1".repeat(40), &second().id(), "refs/heads/main")
@@ -249,7 +253,8 @@ pub fn updates() -> Vec<Scenario> {
         }),
         scenario("atomic, one wrong old value", seeded, |_| {
             atomic(&[(ZERO, "refs/heads/new"), (&"1".repeat(40), "refs/heads/main")])
-        }),
+        })
+        .accepting(&[LostRace]),
         scenario("atomic, a ref below another", seeded, |_| {
             atomic(&[(ZERO, "refs/heads/q"), (ZERO, "refs/heads/q/x")])
         }),
@@ -803,7 +808,8 @@ fn requests() -> Vec<Scenario> {
                 .pack(second().pack())
                 .bytes()
         })
-        .plain(),
+        .plain()
+        .accepting(&[LostRace]),
         scenario("no report asked for", seeded, |_| {
             ordinary().capabilities("side-band-64k").bytes()
         }),

@@ -3,6 +3,8 @@
 //! Each test runs a number of rounds; `PACKHOUSE_RACE_ROUNDS` asks for another number than the
 //! few that an ordinary run has time for.
 
+mod one_branch;
+
 use crate::support::answer::Answer;
 use crate::support::git;
 use crate::support::local::Local;
