@@ -409,11 +409,13 @@ mod tests {
         };
         drop(in_flight);
         // Another test's child holds the descriptor, and the lock with it, until it has become
-        // another program.
+        // another program. This one is let go in words for the same reason.
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if fs::metadata(&path).unwrap().ino() == inode {
-                flock(fs::File::open(path).unwrap(), FlockOperation::LockExclusive).unwrap();
+                let file = fs::File::open(path).unwrap();
+                flock(&file, FlockOperation::LockExclusive).unwrap();
+                flock(&file, FlockOperation::Unlock).unwrap();
             }
         }
     }
