@@ -30,6 +30,7 @@
 //! | `memory`, `memory_plan`, `content`, `streamed`, `delta_stream` | how memory is kept within bounds |
 //! | `namer`, `object_hash`, `collision`, `collector`, `tree_starts` | what is done with each object |
 //! | `inspection`, `inspect_rest`, `refusal` | what fsck is asked, and what it says |
+//! | `skim` | a pack of which nothing is wanted |
 //! | `loose`, `thin`, `thin_base`, `in_order`, `pack_body`, `store` | what is left for the quarantine |
 //!
 //! [`NewObjects`]: crate::links::NewObjects
@@ -65,6 +66,7 @@ mod receive;
 mod refusal;
 mod resolve;
 mod run;
+mod skim;
 mod spare;
 mod spool;
 mod store;
@@ -88,3 +90,4 @@ pub use options::{Destination, HELD_BYTES_MAX, IngestOptions, Surplus};
 pub use outcome::{Ingested, Stored, StoredPack, Timings};
 pub use refusal::Refusal;
 pub use run::ingest;
+pub use skim::skim;

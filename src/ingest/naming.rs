@@ -11,8 +11,7 @@ use super::memory_plan::useful_threads;
 use super::namer::{Named, Namer};
 use super::tree_starts::NewEntries;
 use crate::model::ObjectKind;
-use std::sync::Arc;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// The threads that name the objects of one pack.

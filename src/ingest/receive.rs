@@ -90,19 +90,29 @@ fn read_pack(
         spool.advance(fed.consumed);
         arrivals.flush();
         if fed.done {
-            let is_over = fed.consumed == len
-                && (options.surplus == Surplus::Leave || read(input, &mut [0])? == 0);
-            if !is_over {
-                return Err(IngestError::Surplus { offset: spool.len() });
-            }
+            check_end(input, fed.consumed == len, options.surplus, spool.len())?;
             break;
         }
     }
     Ok(parser.finish()?)
 }
 
+/// An error if anything follows a pack that has ended at `offset`, with the bytes of the last read
+/// if `is_all`.
+pub(super) fn check_end(
+    input: &mut dyn Read,
+    is_all: bool,
+    surplus: Surplus,
+    offset: u64,
+) -> Result<(), IngestError> {
+    if is_all && (surplus == Surplus::Leave || read(input, &mut [0])? == 0) {
+        return Ok(());
+    }
+    Err(IngestError::Surplus { offset })
+}
+
 /// What one read brings; 0 at the end of the input.
-fn read(input: &mut dyn Read, room: &mut [u8]) -> Result<usize, IngestError> {
+pub(super) fn read(input: &mut dyn Read, room: &mut [u8]) -> Result<usize, IngestError> {
     loop {
         match input.read(room) {
             Ok(len) => return Ok(len),

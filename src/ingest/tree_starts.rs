@@ -114,8 +114,7 @@ impl TreeStarts {
 
     /// Adds the next start.
     pub(super) fn push(&mut self, at: usize) {
-        // Larger ones are told apart at the end.
-        self.starts.push(u32::try_from(at).unwrap_or(u32::MAX));
+        self.starts.push(key(at));
     }
 
     /// Adds where the tree ends. Takes no more than a quarter more memory than it needs, whatever

@@ -165,7 +165,7 @@ impl<'a> Worker<'a> {
             self.bases.restore(content);
         }
         if self.shared.table.kind(delta.place).is_some() {
-            return self.pass(delta, kind, walk);
+            return self.make_named(delta, kind, walk);
         }
         let prepared = self.maker.prepare(delta.place)?;
         let (base, starts) = self.bases.top(delta.base).ok_or(IngestError::Reread)?;
@@ -255,7 +255,7 @@ impl<'a> Worker<'a> {
 
     /// Makes the object of a delta that was made and named while the pack came, because others are
     /// made from it.
-    fn pass(
+    fn make_named(
         &mut self,
         delta: &Delta,
         kind: ObjectKind,

@@ -14,7 +14,8 @@
 //! `reference-transaction` hook, which git runs over refs that it refuses later; not with a
 //! certificate, for a shallow client, or for refs that are the `proc-receive` hook's; not if a
 //! command would be refused, or remarked upon, for another reason that can be seen without its
-//! objects. What cannot be looked at is left to the steps that need it. Hooks after the commit are not run for refused refs, and do not matter.
+//! objects. What cannot be looked at is left to the steps that need it. Hooks after the commit are
+//! not run for refused refs, and do not matter.
 
 use super::policy::{self, Facts, Judgement};
 use super::ref_queue::{RefPlace, Turn};

@@ -30,7 +30,6 @@ mod session;
 mod settings;
 mod shallow;
 mod signs_of_life;
-mod skim;
 mod trace;
 mod transaction_hook;
 mod unpack;

@@ -8,6 +8,7 @@ use super::signs_of_life::SignsOfLife;
 use crate::hooks::Hook;
 use crate::ingest::{self, Blame, Destination, HELD_BYTES_MAX, IngestError, IngestOptions};
 use crate::model::{CancelToken, Limits, UnpackLimit, UnpackProgress};
+use crate::pack::parser::PackParser;
 use crate::repo::{Environment, Quarantine, Repository, object_directories};
 use crate::report::{Fault, Phase};
 use crate::snapshot::{ObjectSnapshot, Sources};
@@ -116,6 +117,16 @@ impl Session<'_> {
                 .is_ok_and(|began| began.saturating_add(GC_SECONDS_MAX) > now.as_secs())
         })
     }
+
+    /// Reads the pack of a push that has lost, and keeps nothing of it.
+    pub(super) fn skim(&self, input: &mut dyn Read) -> Result<(), ReceiveError> {
+        let mut parser = PackParser::new(self.repository.hash(), self.receiver.limits());
+        if let Some(limit) = self.settings.pack_bytes_max {
+            parser = parser.with_pack_limit(limit);
+        }
+        ingest::skim(input, parser, self.surplus, &self.cancel)
+            .map_err(|error| unpack_failed(error, &self.cancel))
+    }
 }
 
 /// Objects of a pack from which it gets a reverse index. It costs a small push a file and a flush
@@ -126,7 +137,7 @@ const REVERSE_INDEX_FROM: u32 = 1000;
 const GC_SECONDS_MAX: u64 = 12 * 60 * 60;
 
 /// How it is told that a pack was not taken.
-pub(super) fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
+fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {
     // The bytes came and mean nothing: the content coding around the pack is damaged.
     if let IngestError::Input(source) = &error
         && source.kind() == io::ErrorKind::InvalidData
