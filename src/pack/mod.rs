@@ -15,6 +15,7 @@
 //! | [`delta_tree`] | which entry is made from which |
 //! | [`index`] | the idx and rev files |
 //! | [`writer`] | entries and packs to be sent or stored |
+//! | [`stream`] | a pack made while it is read |
 //! | [`checksum`] | the checksums that files end with |
 
 pub mod checksum;
@@ -25,6 +26,7 @@ pub mod header;
 pub mod index;
 pub mod inflate;
 pub mod parser;
+pub mod stream;
 pub mod table;
 pub mod writer;
 

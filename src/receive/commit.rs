@@ -25,12 +25,9 @@ impl Session<'_> {
         self.freshen_unreferenced()?;
         if let Some(quarantine) = self.quarantine.take() {
             match quarantine.migrate(&self.receiver.keeps) {
-                Ok(mut migrated) => {
-                    for pack in &mut migrated.packs {
-                        self.note_index(pack);
-                    }
+                Ok(migrated) => {
                     self.added = Added::by(&migrated);
-                    self.migrated = Some(migrated);
+                    self.note_migrated(migrated);
                 }
                 Err(error @ (MigrateError::Altered { .. } | MigrateError::Replaced { .. })) => {
                     self.refuse_altered(error);
@@ -100,6 +97,12 @@ impl Session<'_> {
             .filter(brought)
             .collect();
         let mut absent = self.not_in_place(values)?;
+        let was_loose = self.migrated.as_ref().is_some_and(|migrated| {
+            absent.iter().any(|id| migrated.loose.binary_search(id).is_ok())
+        });
+        if was_loose && self.store_again_as_pack().is_ok() {
+            absent.clear();
+        }
         if !absent.is_empty() {
             // Not where it was put: a repack may have put it elsewhere since.
             let now = self.receiver.snapshot(&self.repository, self.environment())?.refreshing();
@@ -130,7 +133,10 @@ impl Session<'_> {
     }
 
     /// Those of the ids that are not where the migration put them.
-    fn not_in_place(&self, ids: BTreeSet<ObjectId>) -> Result<BTreeSet<ObjectId>, ReceiveError> {
+    pub(super) fn not_in_place(
+        &self,
+        ids: BTreeSet<ObjectId>,
+    ) -> Result<BTreeSet<ObjectId>, ReceiveError> {
         let internal =
             |error| ReceiveError::internal(Phase::Commit, "looking for a new value", error);
         let nothing = Migrated::default();
@@ -157,6 +163,19 @@ impl Session<'_> {
             }
         }
         Ok(absent)
+    }
+
+    /// Keeps what is to be known of objects that are among the repository's now. Stored again as a
+    /// pack, they are loose no longer.
+    pub(super) fn note_migrated(&mut self, mut migrated: Migrated) {
+        for pack in &mut migrated.packs {
+            self.note_index(pack);
+        }
+        if let Some(before) = self.migrated.take() {
+            migrated.packs.extend(before.packs);
+            migrated.keeps.extend(before.keeps);
+        }
+        self.migrated = Some(migrated);
     }
 
     /// Lets the repository's own maintenance have the pack, now that refs lead to its objects.

@@ -7,6 +7,7 @@
 mod advertise;
 mod aliases;
 mod alternate_refs;
+mod beside_repack;
 mod certificate;
 mod channel;
 mod client;
@@ -214,8 +215,10 @@ impl Session<'_> {
         // 9. Commit: objects first, then refs.
         self.migrate()?;
         clock.lap("migrate");
-        self.update_refs()?;
+        let updated = self.update_refs();
+        // Whatever became of the others.
+        self.outlast_repacks();
         clock.lap("refs");
-        Ok(())
+        updated
     }
 }

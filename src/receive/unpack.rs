@@ -15,7 +15,6 @@ use crate::snapshot::{ObjectSnapshot, Sources};
 use std::error::Error;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 impl Receiver {
     /// What the repository has now.
@@ -48,30 +47,13 @@ impl Session<'_> {
             if self.gc_is_running() { UnpackLimit(1) } else { self.settings.unpack_limit };
         let fsck = self.inspection(unpack_limit, input)?;
         let mut quarantine = Quarantine::new(&self.repository);
-        let destination = Destination {
-            disk: self.repository.disk().clone(),
-            directory: quarantine.directory().clone(),
-            permissions: self.repository.permissions(),
-            compression: self.repository.loose_compression(),
-            held_bytes_max: if self.pre_receive_is_there()? { 0 } else { HELD_BYTES_MAX },
-        };
+        let held_bytes_max = if self.pre_receive_is_there()? { 0 } else { HELD_BYTES_MAX };
+        let destination = self.destination(&quarantine, held_bytes_max);
         let progress = Arc::new(UnpackProgress::default());
         let options = IngestOptions {
-            hash: self.repository.hash(),
-            unpack_limit,
-            limits: Limits {
-                big_file_bytes: self.repository.big_file_bytes(),
-                ..self.receiver.limits().clone()
-            },
-            input_bytes_max: self.settings.pack_bytes_max.map_or(0, |limit| limit.value),
-            thin: self.completes_thin_packs,
-            surplus: self.surplus,
-            reverse_index_from: self.settings.writes_reverse_index.then_some(REVERSE_INDEX_FROM),
-            // Migration gives every pack its keep file.
-            keep: None,
-            threads: self.settings.threads,
             fsck,
             progress: Some(Arc::clone(&progress)),
+            ..self.ingest_options(unpack_limit)
         };
         let share = self.receiver.push_memory.owned_share();
         let signs = SignsOfLife {
@@ -95,6 +77,38 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Where the objects of a quarantine go.
+    pub(super) fn destination(&self, to: &Quarantine, held_bytes_max: u64) -> Destination {
+        Destination {
+            disk: self.repository.disk().clone(),
+            directory: to.directory().clone(),
+            permissions: self.repository.permissions(),
+            compression: self.repository.loose_compression(),
+            held_bytes_max,
+        }
+    }
+
+    /// What holds for every pack that is stored here, without fsck or progress.
+    pub(super) fn ingest_options(&self, unpack_limit: UnpackLimit) -> IngestOptions {
+        IngestOptions {
+            hash: self.repository.hash(),
+            unpack_limit,
+            limits: Limits {
+                big_file_bytes: self.repository.big_file_bytes(),
+                ..self.receiver.limits().clone()
+            },
+            input_bytes_max: self.settings.pack_bytes_max.map_or(0, |limit| limit.value),
+            thin: self.completes_thin_packs,
+            surplus: self.surplus,
+            reverse_index_from: self.settings.writes_reverse_index.then_some(REVERSE_INDEX_FROM),
+            // Migration gives every pack its keep file.
+            keep: None,
+            threads: self.settings.threads,
+            fsck: None,
+            progress: None,
+        }
+    }
+
     /// Whether `pre-receive` will want to see the objects. One that appears later does, too; then
     /// they are written later.
     fn pre_receive_is_there(&self) -> Result<bool, ReceiveError> {
@@ -103,19 +117,6 @@ impl Session<'_> {
             .find("pre-receive")
             .map_err(|error| ReceiveError::internal(Phase::Unpack, "looking for hooks", error))?;
         Ok(matches!(hook, Some(Hook::Executable(_))))
-    }
-
-    /// Whether a `git gc` is at work here, as its `gc.pid` says, which git itself believes for
-    /// twelve hours. It may prune loose objects that no ref led to when it looked, however new; a
-    /// pack with a keep file it leaves alone.
-    fn gc_is_running(&self) -> bool {
-        let path = self.repository.common_dir().join("gc.pid");
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // It only makes a bad thing rarer: what cannot be looked at counts for nothing.
-        self.repository.disk().stat(&path).ok().flatten().is_some_and(|stat| {
-            u64::try_from(stat.modified.0)
-                .is_ok_and(|began| began.saturating_add(GC_SECONDS_MAX) > now.as_secs())
-        })
     }
 
     /// Reads the pack of a push that has lost, and keeps nothing of it.
@@ -132,9 +133,6 @@ impl Session<'_> {
 /// Objects of a pack from which it gets a reverse index. It costs a small push a file and a flush
 /// more; whoever has none makes it in memory, which takes microseconds for so few.
 const REVERSE_INDEX_FROM: u32 = 1000;
-
-/// The age at which git takes a `gc.pid` for that of a gc that died.
-const GC_SECONDS_MAX: u64 = 12 * 60 * 60;
 
 /// How it is told that a pack was not taken.
 fn unpack_failed(error: IngestError, cancel: &CancelToken) -> ReceiveError {

@@ -6,6 +6,7 @@ mod deltas;
 mod memory;
 mod packs;
 mod quarantine;
+mod repacks;
 mod requests;
 mod store;
 

@@ -179,7 +179,7 @@ impl<R: Read> LooseReader<R> {
 }
 
 /// Damage is reported as [`io::ErrorKind::InvalidData`].
-impl Read for LooseReader {
+impl<R: Read> Read for LooseReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_content(buffer).map_err(|error| match error {
             LooseError::Disk(error) => error,

@@ -13,6 +13,7 @@ use super::outcome::{MigrateError, Migrated, MigratedPack};
 use super::packs::{self, PackComparison};
 use super::received::Received;
 use super::staged::{MadeDirectories, Staged};
+use crate::model::ObjectId;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
@@ -56,8 +57,15 @@ pub(super) fn run(
     }
     contents.sort();
     let made = MadeDirectories::new(disk);
-    let mut migration =
-        Migration { repository, disk, contents, received, indexes: HashMap::new(), made };
+    let mut migration = Migration {
+        repository,
+        disk,
+        contents,
+        received,
+        indexes: HashMap::new(),
+        loose_files: Vec::new(),
+        made,
+    };
     migration.refuse_collisions()?;
     migration.make_durable().map_err(on_disk)?;
     migration.name(keeps)
@@ -79,6 +87,15 @@ fn list(repository: &Repository, area: Area<'_>) -> Result<Contents, MigrateErro
     }
 }
 
+/// A file that is where it is to be flushed.
+#[derive(Default)]
+struct Written {
+    /// Open, if it is to be flushed.
+    file: Option<DurableFile>,
+    /// Its bytes, if they were in memory.
+    held: Option<Vec<u8>>,
+}
+
 struct Migration<'a> {
     repository: &'a Repository,
     disk: &'a Disk,
@@ -86,6 +103,8 @@ struct Migration<'a> {
     received: Received,
     /// The bytes of indexes that were in memory, by the name of the file.
     indexes: HashMap<OsString, Vec<u8>>,
+    /// The bytes of loose objects that were in memory.
+    loose_files: Vec<(ObjectId, Vec<u8>)>,
     /// Last, so that files that have to go have gone.
     made: MadeDirectories,
 }
@@ -126,42 +145,48 @@ impl Migration<'_> {
             let path = loose_path(self.repository.objects_dir(), id);
             let fan_out = path.parent().unwrap_or(self.repository.objects_dir());
             let component = Component::LooseObject;
-            let file = self.written(source, fan_out, "tmp_obj_", component)?;
+            let Written { file, held } = self.written(source, fan_out, "tmp_obj_", component)?;
+            self.loose_files.extend(held.map(|bytes| (*id, bytes)));
             flush_in_groups(self.disk, &mut unflushed, file, component)?;
         }
         let mut packs = std::mem::take(&mut self.contents.packs);
         for PackFile { role, name, source } in &mut packs {
-            if let (PackRole::Index, Source::Held(bytes)) = (&*role, &*source) {
-                self.indexes.insert(name.clone(), bytes.clone());
-            }
             let (directory, component) = (self.pack_directory(), role.component());
-            let file = self.written(source, &directory, role.temporary_prefix(), component)?;
+            let prefix = role.temporary_prefix();
+            let Written { file, held } = self.written(source, &directory, prefix, component)?;
+            if let (PackRole::Index, Some(bytes)) = (&*role, held) {
+                self.indexes.insert(name.clone(), bytes);
+            }
             flush_in_groups(self.disk, &mut unflushed, file, component)?;
         }
         (self.contents.loose, self.contents.packs) = (loose, packs);
         flush(self.disk, &unflushed)
     }
 
-    /// The file of a source, open, if it is to be flushed. Bytes in memory are written.
+    /// The file of a source. Bytes in memory are written.
     fn written(
         &mut self,
         source: &mut Source,
         directory: &Path,
         prefix: &str,
         component: Component,
-    ) -> io::Result<Option<DurableFile>> {
+    ) -> io::Result<Written> {
         match source {
             Source::Held(bytes) => {
-                let (staged, file) = self.stage(directory, prefix, bytes)?;
+                let bytes = std::mem::take(bytes);
+                let (staged, file) = self.stage(directory, prefix, &bytes)?;
                 *source = Source::Staged(staged);
-                Ok(Some(file))
+                Ok(Written { file: Some(file), held: Some(bytes) })
             }
-            Source::Quarantined(path) => match self.received.take(path) {
-                Some(file) => Ok(Some(file)),
-                None if !self.disk.policy().flushes(component) => Ok(None),
-                None => self.disk.open_to_flush(path).map(Some),
-            },
-            Source::Staged(_) => Ok(None),
+            Source::Quarantined(path) => {
+                let file = match self.received.take(path) {
+                    Some(file) => Some(file),
+                    None if !self.disk.policy().flushes(component) => None,
+                    None => Some(self.disk.open_to_flush(path)?),
+                };
+                Ok(Written { file, held: None })
+            }
+            Source::Staged(_) => Ok(Written::default()),
         }
     }
 
@@ -194,6 +219,7 @@ impl Migration<'_> {
         self.name_packs(&mut migrated, keeps)?;
         self.made.settle();
         migrated.left = std::mem::take(&mut self.contents.left);
+        migrated.loose_files = std::mem::take(&mut self.loose_files);
         Ok(migrated)
     }
 
@@ -374,7 +400,7 @@ mod tests {
     use super::super::super::keep::KeepGuard;
     use super::super::{OWN_PREFIX, Quarantine};
     use super::*;
-    use crate::model::{ObjectId, ObjectKind};
+    use crate::model::ObjectKind;
     use crate::repo::testing::{TestPack, TestRepository};
     use crate::repo::{
         FlushPolicy, LooseWriter, NewContent, NewFile, Operation, Recorder, SharedPermissions,

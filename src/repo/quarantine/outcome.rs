@@ -11,6 +11,8 @@ use std::path::PathBuf;
 pub struct Migrated {
     /// The loose objects.
     pub loose: Vec<ObjectId>,
+    /// The files of those that were in memory, byte for byte, should they have to be stored again.
+    pub loose_files: Vec<(ObjectId, Vec<u8>)>,
     /// The packs.
     pub packs: Vec<MigratedPack>,
     /// The hold on each pack's keep file, to be released once refs lead to its objects.
