@@ -9,6 +9,7 @@ use super::limits::LimitSettings;
 use crate::access::Anonymous;
 use crate::auth::AddressRange;
 use crate::http::Bounds;
+use crate::model::Dialect;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer};
 use std::fs;
@@ -67,6 +68,11 @@ pub(super) struct Settings {
     #[arg(long, env = "PACKHOUSE_UNPACK_LIMIT", value_name = "OBJECTS")]
     #[serde(alias = "unpack-limit")]
     pub(super) unpack_limit: Option<u64>,
+    /// Answer pushes in the words and with the steps of this version of git, where versions differ
+    /// [default: 2.47]
+    #[arg(long, env = "PACKHOUSE_DIALECT", value_name = "2.47|2.55")]
+    #[serde(deserialize_with = "from_text")]
+    pub(super) dialect: Option<Dialect>,
     /// What is flushed to disk before a push is acknowledged: everything, or what git flushes,
     /// for comparisons [default: full]
     #[arg(long, env = "PACKHOUSE_DURABILITY", value_enum)]
@@ -181,6 +187,7 @@ impl Settings {
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
             unpack_limit: self.unpack_limit.or(lower.unpack_limit),
+            dialect: self.dialect.or(lower.dialect),
             durability: self.durability.or(lower.durability),
             limits,
             push_concurrency: self.push_concurrency.or(lower.push_concurrency),
@@ -302,7 +309,7 @@ mod tests {
             .filter_map(|argument| argument.get_long().map(|long| (argument, long)))
             .filter(|(_, long)| *long != "help")
             .collect();
-        assert_eq!(settings.len(), 20);
+        assert_eq!(settings.len(), 21);
         for (argument, long) in settings {
             let name = long.replace('-', "_");
             let variable = format!("PACKHOUSE_{}", name.to_uppercase());
@@ -328,6 +335,7 @@ mod tests {
             tls_cert = 'c.pem'
             tls_key = 'k.pem'
             unpack_limit = 1
+            dialect = '2.55'
             durability = 'git'
             push_concurrency = 2
             upload_pack_concurrency = 3
@@ -356,6 +364,7 @@ mod tests {
             "--tls-cert=c.pem",
             "--tls-key=k.pem",
             "--unpack-limit=1",
+            "--dialect=2.55",
             "--durability=git",
             "--push-concurrency=2",
             "--upload-pack-concurrency=3",
@@ -379,6 +388,7 @@ mod tests {
             ("create_on_push = 3", "create_on_push"),
             ("unpack_limit = -1", "unpack_limit"),
             ("trusted_proxies = ['x']", "trusted_proxies"),
+            ("dialect = '2.51'", "there is no dialect '2.51'; there are 2.47 and 2.55"),
             ("durability = 'some'", "durability"),
             ("[limits]\nbytes = 1", "no limit 'bytes'"),
             ("[http]\nroot = '.'", "http"),
@@ -387,8 +397,13 @@ mod tests {
             assert!(error.contains(key), "{error}");
             assert!(error.starts_with("settings '"), "{error}");
         }
-        for flag in ["--anonymous=all", "--create-on-push=3", "--trusted-proxies=x", "--limits=x=1"]
-        {
+        for flag in [
+            "--anonymous=all",
+            "--create-on-push=3",
+            "--trusted-proxies=x",
+            "--limits=x=1",
+            "--dialect=2",
+        ] {
             let error = flags(&[flag]).unwrap_err();
             assert!(error.contains(flag.split('=').next().unwrap()), "{error}");
         }

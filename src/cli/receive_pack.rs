@@ -1,6 +1,6 @@
 //! `packhouse receive-pack`: a drop-in for `git receive-pack` on standard input and output.
 
-use crate::model::{CancelToken, Limits, UnpackLimit};
+use crate::model::{CancelToken, Dialect, Limits, UnpackLimit};
 use crate::receive::{
     Client, NonceTerms, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
 };
@@ -35,6 +35,15 @@ pub(super) struct ReceivePack {
     /// Refuse packs whose deltas need objects that are not in them.
     #[arg(long, hide = true, overrides_with = "no_reject_thin_pack_for_testing")]
     reject_thin_pack_for_testing: bool,
+    /// Answer in the words and with the steps of this version of git, where versions differ.
+    #[arg(
+        long,
+        env = "PACKHOUSE_DIALECT",
+        hide_env_values = true,
+        default_value_t,
+        value_name = "2.47|2.55"
+    )]
+    dialect: Dialect,
     #[command(flatten)]
     negated: Negated,
     /// The repository.
@@ -110,6 +119,7 @@ impl ReceivePack {
             disk,
             limits: Limits::default(),
             unpack_limit: UnpackLimit::DEFAULT,
+            dialect: self.dialect,
             agent: super::agent(),
             state_dir: None,
             hooks_apart: false,

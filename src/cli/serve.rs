@@ -108,6 +108,7 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         disk,
         limits,
         unpack_limit: settings.unpack_limit.map_or(UnpackLimit::DEFAULT, UnpackLimit),
+        dialect: settings.dialect.unwrap_or_default(),
         agent: super::agent(),
         state_dir: Some(state_dir),
         hooks_apart: true,

@@ -1,6 +1,6 @@
 //! What a client asks of one ref, and what became of it.
 
-use super::ObjectId;
+use super::{ObjectId, RefRefusal};
 use bstr::BString;
 use std::fmt;
 
@@ -128,6 +128,8 @@ pub enum RejectReason {
     NonFastForward,
     /// The `pre-receive` hook said no.
     PreReceiveDeclined,
+    /// The ref transaction refused it, for this reason; only in dialects that tell reasons.
+    RefRefused(RefRefusal),
     /// The `proc-receive` hook could not be run, or not to a good end.
     ProcReceiveNotRun,
     /// The `proc-receive` hook said no, in these words.
@@ -189,6 +191,7 @@ impl fmt::Display for RejectReason {
             Self::UnstagedChanges => "Working directory has unstaged changes",
             Self::WorkTreeNotRefreshed => "Up-to-date check failed",
             Self::WorkTreeNotUpdated => "Could not update working tree to new HEAD",
+            Self::RefRefused(refusal) => return refusal.fmt(f),
             Self::Internal(text) | Self::ProcReceiveRefused(text) | Self::Unsupported(text) => text,
         })
     }

@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod command;
+mod dialect;
 mod limits;
 mod object;
 mod progress;
@@ -12,6 +13,7 @@ mod ref_name;
 pub use budget::{ByteBudget, Share};
 pub use cancel::CancelToken;
 pub use command::{Command, CommandKind, CommandStatus, RejectReason};
+pub use dialect::{Dialect, RefRefusal, UnknownDialect};
 pub use limits::{Limit, LimitRow, Limits, UnpackLimit};
 pub use object::{HashKind, HexId, ObjectId, ObjectKind, oid};
 pub use progress::UnpackProgress;

@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
                 let reason = self.tell_ref_error(&error, RejectReason::AtomicTransactionFailed);
                 self.reject_pending(&reason);
             } else {
-                let reason = self.tell_ref_error(&error, RejectReason::FailedToUpdateRef);
+                let reason = self.tell_refusal(&error);
                 self.reject(at, reason);
             }
         }

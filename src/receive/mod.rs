@@ -24,6 +24,7 @@ mod policy;
 mod proc_receive;
 mod proc_receive_refs;
 mod receiver;
+mod ref_batches;
 mod ref_queue;
 mod ref_updates;
 mod request;

@@ -7,7 +7,7 @@ use super::settings::PushSettings;
 use super::{Client, NonceTerms, ReceiveError, Surplus, advertise, identity, trace};
 use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
-    ByteBudget, CancelToken, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
+    ByteBudget, CancelToken, Dialect, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
 };
 use crate::refs::{
     Namespace, PackedRefsCache, RefContext, RefSettings, RefStore, Reftable, ReftableCache,
@@ -54,6 +54,8 @@ pub struct ReceiverSettings {
     pub limits: Limits,
     /// The unpack limit of repositories that set none.
     pub unpack_limit: UnpackLimit,
+    /// The version of git whose words and steps pushes are answered with.
+    pub dialect: Dialect,
     /// What is advertised as `agent=`.
     pub agent: String,
     /// The directory of the in-flight record, outside all repositories; none keeps no record, as
@@ -173,6 +175,10 @@ impl Receiver {
 
     pub(super) fn runs_hooks_apart(&self) -> bool {
         self.settings.hooks_apart
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.settings.dialect
     }
 
     pub(super) fn agent(&self) -> &str {

@@ -6,7 +6,9 @@ use super::session::Session;
 use super::transaction_hook::TransactionHook;
 use super::{ReceiveError, aliases, hook_calls};
 use crate::hooks::Hook;
-use crate::model::{Command, CommandKind, CommandStatus, ObjectKind, RefName, RejectReason, oid};
+use crate::model::{
+    Command, CommandKind, CommandStatus, ObjectKind, RefName, RefRefusal, RejectReason, oid,
+};
 use crate::refs::{Applied, Change, Expected, Namespace, RefEdit, RefError, RefTransaction};
 use crate::report::Phase;
 use crate::snapshot::SnapshotError;
@@ -51,6 +53,8 @@ impl Session<'_> {
             .map_err(|error| ReceiveError::internal(Phase::Commit, "looking for hooks", error))?;
         if atomic {
             self.update_atomically(&covered, hook)?;
+        } else if self.receiver.dialect().batches_refs() {
+            self.update_in_batches(&covered, hook)?;
         } else if self.order_can_be_seen(hook) || self.moves_work_trees() {
             for at in 0..self.request.commands.len() {
                 if let Some(edit) = self.approve(at, &covered, hook)? {
@@ -69,7 +73,8 @@ impl Session<'_> {
         }
         if self.is_vetoed {
             // git would be dead by now: nothing changes after a veto.
-            self.reject_pending(&RejectReason::FailedToUpdateRef);
+            let reason = self.reason(RefRefusal::Unclassified);
+            self.reject_pending(&reason);
         }
         self.finish_handed_over();
         for (at, target) in covered.into_iter().enumerate() {
@@ -115,7 +120,7 @@ impl Session<'_> {
 
     /// Judges a command and asks the `update` hook; the edit it comes to, or nothing if it was
     /// refused or is not to be carried out.
-    fn approve(
+    pub(super) fn approve(
         &mut self,
         at: usize,
         covered: &[Option<usize>],
@@ -141,10 +146,14 @@ impl Session<'_> {
             self.reject(at, RejectReason::HookDeclined);
             return Ok(None);
         }
-        let bad_value = policy::check_value(&command, &full_name, self)?;
-        if let Some(reason) = bad_value {
-            self.channel.error(&self.store.refusal(full_name.as_bstr(), &reason));
-            self.reject(at, RejectReason::FailedToUpdateRef);
+        if let Some(mut text) = policy::check_value(&command, &full_name, self)? {
+            // Since 2.51 git asks when it makes up the transaction, before it writes anything.
+            if !self.receiver.dialect().batches_refs() {
+                text = self.store.refusal(full_name.as_bstr(), &text);
+            }
+            self.channel.error(&text);
+            let reason = self.reason(RefRefusal::BadValue);
+            self.reject(at, reason);
             return Ok(None);
         }
         if let Some(reason) = self.move_work_tree(at, &command)? {
@@ -198,16 +207,25 @@ impl Session<'_> {
             return Ok(());
         }
         let results = self.transact(|transaction| transaction.apply_each(&edits));
+        self.note_results(places, results);
+        Ok(())
+    }
+
+    /// Notes what became of the commands at these places.
+    pub(super) fn note_results(
+        &mut self,
+        places: Vec<usize>,
+        results: Vec<Result<Applied, RefError>>,
+    ) {
         for (at, result) in places.into_iter().zip(results) {
             match result {
                 Ok(applied) => self.note_applied(at, applied),
                 Err(error) => {
-                    let reason = self.tell_ref_error(&error, RejectReason::FailedToUpdateRef);
+                    let reason = self.tell_refusal(&error);
                     self.reject(at, reason);
                 }
             }
         }
-        Ok(())
     }
 
     fn update_atomically(
@@ -259,8 +277,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn transact<T>(&mut self, apply: impl FnOnce(RefTransaction<'_>) -> T) -> T {
-        let transaction = RefTransaction::new(&self.store);
+    pub(super) fn transact<T>(&mut self, apply: impl FnOnce(RefTransaction<'_>) -> T) -> T {
+        let dialect = self.receiver.dialect();
+        let transaction = RefTransaction::new(&self.store).in_dialect(dialect);
         match self.transaction_hook.witness(&self.hooks, &mut self.channel) {
             Some(hook) => apply(transaction.witnessed_by(&hook)),
             None => apply(transaction),
@@ -283,7 +302,7 @@ impl Session<'_> {
     ) -> RejectReason {
         self.is_vetoed |= matches!(error, RefError::Vetoed);
         if !error.is_server_fault() {
-            self.channel.error(&error.to_string());
+            self.channel.error(&error.text(self.receiver.dialect()));
             return refused;
         }
         let fault = ReceiveError::internal(Phase::Commit, "updating a ref", error.clone());

@@ -3,8 +3,8 @@
 //! The texts of refused updates are those of git 2.47 (`refs.c`, `refs/files-backend.c`), which
 //! people know and scripts look for; they go to the client in band 2.
 
-use crate::model::ObjectId;
-use bstr::{BStr, BString};
+use crate::model::{Dialect, ObjectId, RefRefusal};
+use bstr::{BStr, BString, ByteSlice};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,10 @@ pub enum RefError {
         target: BString,
         /// The ref in the way.
         existing: BString,
+        /// Whether that is a packed one.
+        packed: bool,
     },
-    /// Two refs of one atomic push cannot both exist.
+    /// Two refs of one transaction cannot both exist.
     #[error("cannot lock ref '{name}': cannot process '{target}' and '{other}' at the same time")]
     NameConflictInPush {
         /// The ref.
@@ -78,7 +80,7 @@ pub enum RefError {
         /// The other one.
         other: BString,
     },
-    /// An atomic push names one ref twice.
+    /// A transaction names one ref twice.
     #[error("multiple updates for ref '{name}' not allowed")]
     Duplicate {
         /// The ref.
@@ -250,6 +252,52 @@ impl RefError {
         }
     }
 
+    /// The words in which this dialect tells it. Since 2.51 git compares names with packed ones, and
+    /// with each other, once all refs of a transaction are locked, and then speaks of no lock.
+    pub fn text(&self, dialect: Dialect) -> String {
+        let text = self.to_string();
+        match self {
+            Self::NameConflict { name, packed: true, .. }
+            | Self::NameConflictInPush { name, .. }
+                if dialect.batches_refs() =>
+            {
+                let lock = format!("cannot lock ref '{name}': ");
+                text.strip_prefix(&lock).map(ToOwned::to_owned).unwrap_or(text)
+            }
+            _ => text,
+        }
+    }
+
+    /// What that means for the ref, in the terms in which git since 2.51 reports it.
+    pub fn refusal(&self) -> RefRefusal {
+        match self {
+            Self::AlreadyExists { .. } => RefRefusal::AlreadyExists,
+            Self::Locked { reason, .. } if reason.kind == io::ErrorKind::AlreadyExists => {
+                RefRefusal::AlreadyExists
+            }
+            Self::OutOfDate { .. } => RefRefusal::OutOfDate,
+            Self::Missing { .. } => RefRefusal::Missing,
+            // Two names for one ref are told like this where a symbolic ref is among them.
+            Self::NameConflict { .. }
+            | Self::NameConflictInPush { .. }
+            | Self::DirectoryInTheWay { .. }
+            | Self::Duplicate { .. } => RefRefusal::NameConflict,
+            Self::Refused { text } => refusal_of(text.as_bstr()),
+            Self::Locked { .. }
+            | Self::Broken { .. }
+            | Self::SymrefTooDeep { .. }
+            | Self::FileInTheWay { .. }
+            | Self::PackedRefsLocked { .. }
+            | Self::NoDirectory { .. }
+            | Self::PackedRefsLine { .. }
+            | Self::ShallowLine { .. }
+            | Self::ShallowChanged
+            | Self::Vetoed
+            | Self::Io { .. }
+            | Self::MayHaveMoved { .. } => RefRefusal::Unclassified,
+        }
+    }
+
     /// Whether the ref may have its new value although this is an error.
     pub fn may_have_moved(&self) -> bool {
         matches!(self, Self::MayHaveMoved { .. })
@@ -268,6 +316,23 @@ impl RefError {
             other => other,
         }
     }
+}
+
+/// What git means that has refused a ref in these words.
+fn refusal_of(text: &BStr) -> RefRefusal {
+    // No name of a ref has a blank in it, so none can hold these words.
+    const WORDS: [(&str, RefRefusal); 8] = [
+        (": reference broken", RefRefusal::Unclassified),
+        ("' exists; cannot create '", RefRefusal::NameConflict),
+        ("' at the same time", RefRefusal::NameConflict),
+        (": reference already exists", RefRefusal::AlreadyExists),
+        (": reference is missing", RefRefusal::Missing),
+        (": unable to resolve reference", RefRefusal::Missing),
+        (" but expected ", RefRefusal::OutOfDate),
+        ("trying to write ", RefRefusal::BadValue),
+    ];
+    let row = WORDS.iter().find(|(words, _)| text.contains_str(words));
+    row.map_or(RefRefusal::Unclassified, |(_, refusal)| *refusal)
 }
 
 /// Says what was tried on which path when it failed.
@@ -310,8 +375,31 @@ mod tests {
         };
         assert!(!locked(io::ErrorKind::AlreadyExists).is_server_fault());
         assert!(locked(io::ErrorKind::StorageFull).is_server_fault());
+        assert_eq!(locked(io::ErrorKind::AlreadyExists).refusal(), RefRefusal::AlreadyExists);
+        assert_eq!(locked(io::ErrorKind::StorageFull).refusal(), RefRefusal::Unclassified);
         let lost = RefError::AlreadyExists { name: name.clone() };
         assert!(!lost.is_server_fault());
         assert!(!lost.after_the_move(name.as_ref()).may_have_moved());
+    }
+
+    #[test]
+    fn what_git_refuses_is_told_apart_by_its_words() {
+        let name = "cannot lock ref 'refs/heads/x'";
+        for (text, refusal) in [
+            (format!("{name}: is at 1 but expected 2"), RefRefusal::OutOfDate),
+            (format!("{name}: reference is missing but expected 2"), RefRefusal::Missing),
+            (format!("{name}: unable to resolve reference 'refs/heads/x'"), RefRefusal::Missing),
+            (
+                format!("{name}: unable to resolve reference 'refs/heads/x': reference broken"),
+                RefRefusal::Unclassified,
+            ),
+            (format!("{name}: reference already exists"), RefRefusal::AlreadyExists),
+            (format!("{name}: 'a' exists; cannot create 'a/b'"), RefRefusal::NameConflict),
+            ("cannot process 'a' and 'a/b' at the same time".into(), RefRefusal::NameConflict),
+            ("trying to write non-commit object 1 to branch 'a'".into(), RefRefusal::BadValue),
+            ("multiple updates for ref 'a' not allowed".into(), RefRefusal::Unclassified),
+        ] {
+            assert_eq!(RefError::Refused { text: text.into() }.refusal(), refusal);
+        }
     }
 }

@@ -26,6 +26,10 @@ impl Names {
         self.0.insert(name.into());
     }
 
+    pub(super) fn remove(&mut self, name: &BStr) {
+        self.0.remove(name.as_bytes());
+    }
+
     pub(super) fn contains(&self, name: &BStr) -> bool {
         self.0.contains(name.as_bytes())
     }
@@ -52,9 +56,24 @@ impl Names {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// This ref is there.
-    Existing(BString),
+    Existing {
+        /// Which.
+        name: BString,
+        /// Whether it was found in packed-refs.
+        packed: bool,
+    },
     /// The same transaction names this ref.
     InPush(BString),
+}
+
+impl Obstacle {
+    fn packed(name: &BStr) -> Self {
+        Self::Existing { name: name.into(), packed: true }
+    }
+
+    pub(super) fn loose(name: BString) -> Self {
+        Self::Existing { name, packed: false }
+    }
 }
 
 /// What is left of a directory at the place of a ref once all that is empty has gone.
@@ -80,14 +99,14 @@ impl RefStore {
     ) -> Result<Option<Obstacle>, RefError> {
         for parent in parents_of(name) {
             if packed.find(parent)?.is_some() {
-                return Ok(Some(Obstacle::Existing(parent.into())));
+                return Ok(Some(Obstacle::packed(parent)));
             }
             if push.is_some_and(|push| push.contains(parent)) {
                 return Ok(Some(Obstacle::InPush(parent.into())));
             }
         }
         if let Some(below) = packed.first_below(name)? {
-            return Ok(Some(Obstacle::Existing(below.into())));
+            return Ok(Some(Obstacle::packed(below)));
         }
         let below = push.and_then(|push| push.first_below(name));
         Ok(below.map(|below| Obstacle::InPush(below.into())))

@@ -10,7 +10,7 @@ use crate::support::git;
 use crate::support::local::Local;
 use crate::support::objects::{Snapshot, ZERO, pack};
 use crate::support::request::Request;
-use packhouse::model::{Limits, UnpackLimit};
+use packhouse::model::{Dialect, Limits, UnpackLimit};
 use packhouse::receive::{self, ReceiverSettings};
 use packhouse::repo::{Disk, FlushPolicy, InFlight, Recovered};
 use std::collections::BTreeSet;
@@ -65,6 +65,7 @@ fn with_record(state_dir: &Path) -> Local {
         disk: disk.clone(),
         limits: Limits::default(),
         unpack_limit: UnpackLimit::DEFAULT,
+        dialect: Dialect::default(),
         agent: "packhouse/test".into(),
         state_dir: Some(state_dir.to_owned()),
         hooks_apart: false,

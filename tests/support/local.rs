@@ -1,7 +1,7 @@
 //! Pushes within this process, to a receiver whose disk can be counted and recorded.
 
 use super::answer::Answer;
-use packhouse::model::{CancelToken, Limits, PushId, UnpackLimit};
+use packhouse::model::{CancelToken, Dialect, Limits, PushId, UnpackLimit};
 use packhouse::receive::{
     Client, NonceTerms, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
 };
@@ -58,6 +58,7 @@ impl Local {
             disk,
             limits,
             unpack_limit: UnpackLimit::DEFAULT,
+            dialect: Dialect::default(),
             agent: "packhouse/test".into(),
             state_dir,
             hooks_apart: false,

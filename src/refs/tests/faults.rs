@@ -130,6 +130,27 @@ fn of_edits_applied_each_for_itself_every_one_is_done_or_undone() {
 }
 
 #[test]
+fn of_edits_in_a_batch_every_one_is_done_or_undone_and_of_a_failed_batch_none_is_done() {
+    for pack_from in [1, 300] {
+        for persistent in [false, true] {
+            let act = |store: &RefStore| {
+                RefTransaction::new(store).packing_from(pack_from).apply_batch(&edits())
+            };
+            with_each_fault(persistent, act, |repository, results, at| {
+                let values = values(repository);
+                let Ok(results) = results else {
+                    assert_eq!(values, values_before(), "at {at}");
+                    return;
+                };
+                for (edit, (result, value)) in results.into_iter().zip(values).enumerate() {
+                    check_each(&result.map(drop), value, edit, at);
+                }
+            });
+        }
+    }
+}
+
+#[test]
 fn of_atomic_edits_all_or_none_are_done() {
     for pack_from in [1, 300] {
         let act = |store: &RefStore| {

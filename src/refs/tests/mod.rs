@@ -1,5 +1,6 @@
 //! Tests of refs as a whole, mostly with stock git as the judge.
 
+mod batches;
 mod faults;
 mod in_flight;
 mod oracle;

@@ -144,7 +144,7 @@ impl<'r, 'a> Group<'r, 'a> {
         let mut members: Vec<&Prepared<'a>> = self.members.iter().collect();
         members.sort_by_key(|member| member.index);
         let edits = members.iter().map(|member| (member.edit, member.resolved.chain.as_slice()));
-        match Story::of(run.store, edits) {
+        match Story::of(run.store, run.transaction.dialect, edits) {
             Ok(story) => run.story = Some(story),
             Err(error) => self.fail_where(|_| true, &error)?,
         }

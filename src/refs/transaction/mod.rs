@@ -1,4 +1,4 @@
-//! Changing refs: one by one in order, or all or none.
+//! Changing refs: one by one in order, together but for those that are refused, or all or none.
 //!
 //! The steps for one ref, each durable before what builds on it:
 //!
@@ -27,6 +27,7 @@
 //! Not decided here: whether an object exists, is a commit, or is a descendant of the old value.
 
 mod ahead;
+mod batch;
 mod commit;
 mod edit;
 mod glance;

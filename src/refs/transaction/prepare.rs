@@ -235,7 +235,7 @@ fn file_in_the_way(
     if let Some(existing) = store.parent_that_exists(target)? {
         // What is missed is the ref itself, if it was to be there.
         edit.expected.check(edit.name.as_bstr(), target, None)?;
-        return Ok(Some(conflict(edit, target, Obstacle::Existing(existing))));
+        return Ok(Some(conflict(edit, target, Obstacle::loose(existing))));
     }
     let is_below = store.is_below_a_file(target)?;
     let error = || RefError::FileInTheWay { name: edit.name.as_bstr().into(), path: lock.into() };
@@ -295,7 +295,7 @@ pub(super) fn free_place(store: &RefStore, edit: &RefEdit, target: &BStr) -> Res
         match store.clear_directory(target)? {
             Cleared::Free => return Ok(()),
             Cleared::Ref(existing) => {
-                return Err(conflict(edit, target, Obstacle::Existing(existing)));
+                return Err(conflict(edit, target, Obstacle::loose(existing)));
             }
             Cleared::Locks if backoff.pause() => {}
             Cleared::Locks | Cleared::Other => {
@@ -333,7 +333,9 @@ fn parent_is_locked(store: &RefStore, target: &BStr) -> Result<bool, RefError> {
 fn conflict(edit: &RefEdit, target: &BStr, obstacle: Obstacle) -> RefError {
     let (name, target) = (edit.name.as_bstr().into(), target.into());
     match obstacle {
-        Obstacle::Existing(existing) => RefError::NameConflict { name, target, existing },
+        Obstacle::Existing { name: existing, packed } => {
+            RefError::NameConflict { name, target, existing, packed }
+        }
         Obstacle::InPush(other) => RefError::NameConflictInPush { name, target, other },
     }
 }

@@ -1,4 +1,4 @@
-//! The two ways to apply edits.
+//! Two of the ways to apply edits: each for itself, and all or none.
 
 use super::ahead::{Ahead, Placement, blank_for};
 use super::edit::{Applied, Change, RefEdit};
@@ -7,6 +7,7 @@ use super::locking::note_locks;
 use super::prepare::Prepared;
 use super::unflushed::Unflushed;
 use super::witness::{Story, Witness};
+use crate::model::Dialect;
 use crate::refs::error::RefError;
 use crate::refs::name_conflict::Names;
 use crate::refs::packed::{Peel, Peeled};
@@ -23,6 +24,7 @@ pub struct RefTransaction<'a> {
     pub(super) peel: &'a Peel<'a>,
     pub(super) admit: &'a dyn Fn(&[usize]) -> bool,
     pub(super) witness: Option<&'a dyn Witness>,
+    pub(super) dialect: Dialect,
     pack_from: usize,
     batch_max: usize,
     one_by_one: bool,
@@ -45,6 +47,7 @@ impl<'a> RefTransaction<'a> {
             peel: &|_| Peeled::Unknown,
             admit: &|_| true,
             witness: None,
+            dialect: Dialect::default(),
             pack_from: PACK_FROM,
             batch_max: BATCH_MAX,
             one_by_one: false,
@@ -70,6 +73,12 @@ impl<'a> RefTransaction<'a> {
     #[must_use]
     pub fn witnessed_by(self, witness: &'a dyn Witness) -> Self {
         Self { witness: Some(witness), one_by_one: true, ..self }
+    }
+
+    /// Tells the witness what git tells it in this dialect.
+    #[must_use]
+    pub fn in_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
     }
 
     /// Carries out each edit before the next is looked at, as git does. Without this, deletions
@@ -144,14 +153,14 @@ impl<'a> RefTransaction<'a> {
         if let Some(writer) = self.reftable() {
             return writer.apply_atomic(edits);
         }
-        if edits.is_empty() {
-            // git tells of a transaction all the same.
-            let agreed = self.witness.is_none_or(Story::of_nothing);
-            return if agreed { Ok(Vec::new()) } else { Err((0, RefError::Vetoed)) };
-        }
         let mut names = Names::default();
         for (index, edit) in edits.iter().enumerate() {
             names.insert_new(edit, edit.name.as_bstr()).map_err(|error| (index, error))?;
+        }
+        self.tell_preparing(edits).map_err(|error| (0, error))?;
+        if edits.is_empty() {
+            // git tells of a transaction all the same.
+            return self.tell_nothing().map_err(|error| (0, error)).map(|()| Vec::new());
         }
         let mut run = Run::new(self).map_err(|error| (0, error))?;
         let outcomes = self.apply_all(&mut run, edits, &mut names);
@@ -166,8 +175,22 @@ impl<'a> RefTransaction<'a> {
         result
     }
 
+    /// Tells the witness that a transaction begins, where git does.
+    pub(super) fn tell_preparing(&self, edits: &[RefEdit]) -> Result<(), RefError> {
+        match self.witness.filter(|_| self.dialect.tells_preparing()) {
+            Some(witness) if !Story::begin(self.store, witness, edits) => Err(RefError::Vetoed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the witness of a transaction that has nothing to do.
+    pub(super) fn tell_nothing(&self) -> Result<(), RefError> {
+        let agreed = self.witness.is_none_or(Story::of_nothing);
+        if agreed { Ok(()) } else { Err(RefError::Vetoed) }
+    }
+
     /// Who makes the changes where the refs are no files.
-    fn reftable(&self) -> Option<ReftableWriter<'a>> {
+    pub(super) fn reftable(&self) -> Option<ReftableWriter<'a>> {
         let (context, witness) = (self.store.context(), self.witness);
         match self.store.backend() {
             Backend::Files => None,
@@ -220,7 +243,7 @@ impl<'a> RefTransaction<'a> {
     }
 
     /// Prepares the value of one of several edits, no two of which may lead to the same ref.
-    fn look_ahead(
+    pub(super) fn look_ahead(
         &self,
         edit: &RefEdit,
         placement: Placement,
@@ -233,7 +256,7 @@ impl<'a> RefTransaction<'a> {
         Ok(ahead)
     }
 
-    fn placement(&self, edits: &[RefEdit]) -> Placement {
+    pub(super) fn placement(&self, edits: &[RefEdit]) -> Placement {
         let values = edits.iter().filter(|edit| edit.change != Change::Delete).count();
         if values >= self.pack_from && !self.one_by_one {
             Placement::PackedRefs
@@ -277,7 +300,7 @@ impl<'a> Batch<'a> {
 
 impl Names {
     /// Adds a name to which `edit` leads; an error if another edit leads there too.
-    fn insert_new(&mut self, edit: &RefEdit, name: &BStr) -> Result<(), RefError> {
+    pub(super) fn insert_new(&mut self, edit: &RefEdit, name: &BStr) -> Result<(), RefError> {
         if self.contains(name) {
             return Err(RefError::Duplicate { name: edit.name.as_bstr().into() });
         }
@@ -298,7 +321,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(transaction: &'a RefTransaction<'a>) -> Result<Self, RefError> {
+    pub(super) fn new(transaction: &'a RefTransaction<'a>) -> Result<Self, RefError> {
         let store = transaction.store;
         let reflogs = Reflogs::new(store)?;
         Ok(Self { transaction, store, reflogs, unflushed: Unflushed::default(), story: None })
@@ -306,7 +329,12 @@ impl<'a> Run<'a> {
 
     /// Notes that the edit with this index could not be made ready: git has the deletions before
     /// it on the list for packed-refs then, and tells that this list is given up.
-    fn give_up(&mut self, edits: &[RefEdit], index: usize, error: RefError) -> (usize, RefError) {
+    pub(super) fn give_up(
+        &mut self,
+        edits: &[RefEdit],
+        index: usize,
+        error: RefError,
+    ) -> (usize, RefError) {
         if self.transaction.witness.is_some() && !matches!(error, RefError::Duplicate { .. }) {
             let before: Vec<(&RefEdit, Resolved)> = edits
                 .iter()
@@ -314,10 +342,11 @@ impl<'a> Run<'a> {
                 .filter_map(|edit| Some((edit, self.store.resolve(&edit.name).ok()?)))
                 .collect();
             let before = before.iter().map(|(edit, led)| (*edit, led.chain.as_slice()));
-            self.story = Story::of(self.store, before).ok().map(|mut story| {
-                story.give_up_packed();
-                story
-            });
+            self.story =
+                Story::of(self.store, self.transaction.dialect, before).ok().map(|mut story| {
+                    story.give_up_packed();
+                    story
+                });
         }
         (index, error)
     }
@@ -377,7 +406,11 @@ impl<'a> Run<'a> {
     }
 
     /// Makes everything durable, and puts the outcomes in order.
-    fn finish(self, edits: &[RefEdit], outcomes: Vec<Outcome>) -> Vec<Result<Applied, RefError>> {
+    pub(super) fn finish(
+        self,
+        edits: &[RefEdit],
+        outcomes: Vec<Outcome>,
+    ) -> Vec<Result<Applied, RefError>> {
         let mut results: Vec<Option<Result<Applied, RefError>>> = vec![None; edits.len()];
         for (index, outcome) in outcomes {
             if let Some(result) = results.get_mut(index) {

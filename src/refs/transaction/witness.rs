@@ -1,13 +1,14 @@
 //! What the `reference-transaction` hook is told of a transaction (githooks(5)), update for update
-//! as git 2.47 tells it with its files backend.
+//! as git tells it with its files backend.
 //!
 //! A transaction is prepared with all locks held, and then committed or aborted. What git's hook
-//! sees beside the refs of the edits: HEAD, when what it names moves; the refs at the end of
-//! symbolic ones; and, for deletions, a second transaction, that of packed-refs, which is aborted
-//! if no deleted ref is in there.
+//! sees beside the refs of the edits: the refs at the end of symbolic ones; and, for deletions, a
+//! second transaction, that of packed-refs, which is aborted if no deleted ref is in there. git 2.47
+//! also tells of HEAD, when what it names moves, and of the symbolic refs themselves. Newer git does
+//! not; but it tells that each transaction is about to be prepared, before anything is locked.
 
 use super::edit::{Change, Expected, RefEdit};
-use crate::model::{HashKind, ObjectId};
+use crate::model::{Dialect, HashKind, ObjectId};
 use crate::refs::error::RefError;
 use crate::refs::store::{RefStore, RefValue};
 use bstr::BString;
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Who watches transactions.
 pub trait Witness {
     /// Learns how a transaction stands. Whether it may go on is heard for
-    /// [`Prepared`](TransactionState::Prepared) alone.
+    /// [`Preparing`](TransactionState::Preparing) and [`Prepared`](TransactionState::Prepared).
     fn see(&self, state: TransactionState, updates: &[ToldUpdate]) -> bool;
 
     /// Gets what was said by a hook that git has told of the transaction in its place, as it does
@@ -35,6 +36,8 @@ pub trait Witness {
 /// How a transaction stands; `Display` gives the argument of the hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionState {
+    /// Nothing is locked or checked yet; told in dialects that know it.
+    Preparing,
     /// Everything is locked and checked, and nothing has changed.
     Prepared,
     /// The changes are made.
@@ -46,6 +49,7 @@ pub enum TransactionState {
 impl fmt::Display for TransactionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Preparing => "preparing",
             Self::Prepared => "prepared",
             Self::Committed => "committed",
             Self::Aborted => "aborted",
@@ -70,6 +74,7 @@ pub(super) struct Story {
     pub(super) updates: Vec<ToldUpdate>,
     /// The deletions once more, as packed-refs sees them.
     pub(super) packed: Vec<ToldUpdate>,
+    dialect: Dialect,
     /// Whether the witness waits for the end of the transaction.
     is_open: bool,
     /// The same for that of packed-refs.
@@ -81,9 +86,11 @@ impl Story {
     /// they were asked for.
     pub(super) fn of<'e>(
         store: &RefStore,
+        dialect: Dialect,
         edits: impl IntoIterator<Item = (&'e RefEdit, &'e [BString])>,
     ) -> Result<Self, RefError> {
         let head = match store.head() {
+            _ if dialect.tells_preparing() => None,
             Ok(Some(RefValue::Symbolic(target))) => Some(target),
             Ok(_) | Err(RefError::Broken { .. }) => None,
             Err(error) => return Err(error),
@@ -106,8 +113,27 @@ impl Story {
         let null = ObjectId::null(hash);
         let deleted = open.iter().filter(|update| update.deletes && !update.only_logged);
         let packed = deleted.map(|update| update.told(null, null)).collect();
-        let updates = open.iter().map(|update| update.told(update.old, update.new)).collect();
-        Ok(Self { updates, packed, is_open: false, packed_is_open: false })
+        let is_told = |update: &&Open<'e>| !(dialect.tells_preparing() && update.only_logged);
+        let told = open.iter().filter(is_told);
+        let updates = told.map(|update| update.told(update.old, update.new)).collect();
+        Ok(Self { updates, packed, dialect, is_open: false, packed_is_open: false })
+    }
+
+    /// Tells that edits are about to be prepared, by the names that they have; false if they must
+    /// not be, which is told, too.
+    pub(super) fn begin(store: &RefStore, witness: &dyn Witness, edits: &[RefEdit]) -> bool {
+        let hash = store.context().hash;
+        let names: Vec<[BString; 1]> =
+            edits.iter().map(|edit| [edit.name.as_bstr().to_owned()]).collect();
+        let updates = edits.iter().zip(&names).filter_map(|(edit, name)| {
+            Open::first(edit, name, hash).map(|update| update.told(update.old, update.new))
+        });
+        let updates: Vec<ToldUpdate> = updates.collect();
+        let agreed = witness.see(TransactionState::Preparing, &updates);
+        if !agreed {
+            witness.see(TransactionState::Aborted, &updates);
+        }
+        agreed
     }
 
     /// Tells of a transaction without updates; false if it must not be.
@@ -128,6 +154,11 @@ impl Story {
     pub(super) fn prepare(&mut self, witness: &dyn Witness, in_packed: bool) -> bool {
         if in_packed {
             self.packed_is_open = true;
+            if self.dialect.tells_preparing()
+                && !witness.see(TransactionState::Preparing, &self.packed)
+            {
+                return false;
+            }
             if !witness.see(TransactionState::Prepared, &self.packed) {
                 return false;
             }
