@@ -1,10 +1,11 @@
 //! Whose words and steps a push is answered with, where versions of git differ in them.
 //!
-//! git 2.51 began to move the refs of a push that is not atomic in two transactions, deletions
-//! first, and to say of each refused ref what is wrong with it, in a fixed set of texts. 2.54 gave
-//! the `reference-transaction` hook one more state. The names of the dialects are those of the
-//! releases that were measured. What is stored, and which refs move when nothing is wrong with any,
-//! is the same in all of them.
+//! git 2.51 began to move the refs of a push that is not atomic in two transactions, deletions first,
+//! and to say of each refused ref what is wrong with it, in a fixed set of texts. Since 2.54 the
+//! `reference-transaction` hook is told of one more state, and a work tree that is to follow its
+//! branch may be where `core.worktree` says. The names of the dialects are those of the releases
+//! that were measured. What is stored, and which refs move when nothing is wrong with any, is the
+//! same in all of them.
 
 use super::RejectReason;
 use std::fmt;
@@ -64,6 +65,12 @@ impl Dialect {
     /// Whether the refs of a push that is not atomic move in two transactions, rather than each in
     /// its own.
     pub fn batches_refs(self) -> bool {
+        self == Self::Git2_55
+    }
+
+    /// Whether the main work tree that is to follow its branch is the one that `core.worktree` names,
+    /// as in git since 2.54.
+    pub fn heeds_core_worktree(self) -> bool {
         self == Self::Git2_55
     }
 

@@ -9,7 +9,7 @@ use super::shallow::Border;
 use super::transaction_hook::TransactionHook;
 use super::work_tree_update::MovedWorkTree;
 use super::worktrees::CheckedOut;
-use super::{NonceTerms, ReceiveError, Receiver, Surplus, policy};
+use super::{NonceTerms, ReceiveError, Receiver, Surplus, policy, worktrees};
 use crate::hooks::{Hook, Hooks};
 use crate::ingest::Ingested;
 use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
@@ -155,9 +155,11 @@ impl<'a> Session<'a> {
 
     /// Looks which branches are checked out.
     pub(super) fn look_at_worktrees(&mut self) -> Result<(), ReceiveError> {
-        let (disk, bare) = (self.repository.disk(), self.repository.is_bare());
+        let repository = &self.repository;
+        let main = worktrees::main_of(repository, self.receiver.dialect())
+            .map_err(|error| ReceiveError::internal(Phase::Commit, "reading settings", error))?;
         let deletes = self.request.commands.iter().any(|command| command.new.is_null());
-        self.checked_out = CheckedOut::look(disk, &self.store, bare, deletes)
+        self.checked_out = CheckedOut::look(repository.disk(), &self.store, main, deletes)
             .map_err(|error| ReceiveError::internal(Phase::Commit, "reading HEAD", error))?;
         Ok(())
     }

@@ -6,8 +6,9 @@
 //! says (git-worktree(1), "DETAILS"); whether the work tree is still there is found out by whoever
 //! goes there.
 
+use crate::model::Dialect;
 use crate::refs::{RefStore, Resolved};
-use crate::repo::{Disk, EntryKind};
+use crate::repo::{ConfigError, Disk, EntryKind, Repository};
 use bstr::{BStr, BString, ByteSlice};
 use std::ffi::OsStr;
 use std::io;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct WorkTree {
     /// Its own git directory: with its HEAD and its index.
     pub(super) git_dir: PathBuf,
-    /// Where git looks for its files, if no `core.worktree` says otherwise.
+    /// Where its files are.
     pub(super) path: PathBuf,
     /// What HEAD names, or will name again when the rebase or bisection is over that goes on there.
     branches: Vec<BString>,
@@ -38,21 +39,21 @@ pub(super) struct CheckedOut {
 const FILE_BYTES_MAX: u64 = 1 << 16;
 
 impl CheckedOut {
-    /// Looks at HEAD and at the HEADs of linked work trees. In a bare repository HEAD itself matters
-    /// to deletions alone.
+    /// Looks at HEAD and at the HEADs of linked work trees. `main` is the main work tree; in a bare
+    /// repository there is none, and HEAD itself matters to deletions alone.
     pub(super) fn look(
         disk: &Disk,
         store: &RefStore,
-        bare: bool,
+        main: Option<PathBuf>,
         deletes: bool,
     ) -> io::Result<Self> {
         let common_dir = store.context().common_dir.as_path();
         let target = |resolved: Resolved| resolved.is_symbolic().then(|| resolved.target().into());
         let head = if deletes { store.resolve_head().ok().and_then(target) } else { None };
         let mut work_trees = Vec::new();
-        if !bare {
+        if let Some(path) = main {
             work_trees.push(WorkTree {
-                path: main_path(common_dir),
+                path,
                 branches: branches_of(disk, store, common_dir)?,
                 git_dir: common_dir.to_owned(),
             });
@@ -83,9 +84,28 @@ impl CheckedOut {
     }
 }
 
-/// What git takes for the main work tree: the directory that holds `.git`, else the git directory
-/// itself.
-fn main_path(common_dir: &Path) -> PathBuf {
+/// Where the main work tree of a repository is, if it has one.
+pub(super) fn main_of(
+    repository: &Repository,
+    dialect: Dialect,
+) -> Result<Option<PathBuf>, ConfigError> {
+    if repository.is_bare() {
+        return Ok(None);
+    }
+    let configured = if dialect.heeds_core_worktree() {
+        repository.config().path("core.worktree")?
+    } else {
+        None
+    };
+    Ok(Some(main_path(repository.common_dir(), configured.as_deref())))
+}
+
+/// The main work tree: the directory that `core.worktree` names, from the git directory; else the one
+/// that holds `.git`, else the git directory itself.
+fn main_path(common_dir: &Path, configured: Option<&Path>) -> PathBuf {
+    if let Some(path) = configured {
+        return common_dir.join(path);
+    }
     match common_dir.parent() {
         Some(parent) if common_dir.file_name() == Some(OsStr::new(".git")) => parent.to_owned(),
         _ => common_dir.to_owned(),
@@ -144,8 +164,12 @@ mod tests {
 
     #[test]
     fn the_main_work_tree_is_where_git_takes_it_to_be() {
-        assert_eq!(main_path(Path::new("/srv/w/.git")), Path::new("/srv/w"));
-        assert_eq!(main_path(Path::new("/srv/r.git")), Path::new("/srv/r.git"));
+        let path = |common_dir, set| main_path(Path::new(common_dir), set);
+        assert_eq!(path("/srv/w/.git", None), Path::new("/srv/w"));
+        assert_eq!(path("/srv/r.git", None), Path::new("/srv/r.git"));
+        let set = Some(Path::new("/srv/tree"));
+        assert_eq!(path("/srv/w/.git", set), Path::new("/srv/tree"));
+        assert_eq!(path("/srv/r.git", Some(Path::new("../x"))), Path::new("/srv/r.git/../x"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `packhouse receive-pack` on standard input and output.
 
 mod alternates;
+mod dialect;
 mod hooks;
 mod reftables;
 mod shallow;

@@ -171,9 +171,10 @@ fn told(edits: &[RefEdit], atomic: bool, no_to: Option<TransactionState>) -> Str
     let store = repository.store();
     let transaction =
         RefTransaction::new(&store).in_dialect(Dialect::Git2_55).packing_from(1).witnessed_by(&log);
-    let result = match atomic {
-        true => transaction.apply_atomic(edits).map(drop).map_err(|(_, error)| error),
-        false => transaction.apply_batch(edits).map(drop),
+    let result = if atomic {
+        transaction.apply_atomic(edits).map(drop).map_err(|(_, error)| error)
+    } else {
+        transaction.apply_batch(edits).map(drop)
     };
     assert_eq!(repository.leftovers(), [] as [PathBuf; 0]);
     if no_to.is_some() {

@@ -1,7 +1,7 @@
 //! What can be wrong with a configuration.
 
 use super::git_config::ConfigOrigin;
-use bstr::BString;
+use bstr::{BStr, BString, ByteSlice};
 use std::io;
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub enum ConfigError {
         value: BString,
     },
     /// A key that stands alone where a value is needed.
-    #[error("missing value for '{key}'{origin}")]
+    #[error("missing value for '{key}'{}", where_parsed(key.as_bstr(), origin))]
     MissingValue {
         /// The key.
         key: BString,
@@ -115,4 +115,12 @@ pub enum ConfigError {
         /// The key.
         key: BString,
     },
+}
+
+/// Where a key was read from: a place in a file, or, in git's words, the command line.
+fn where_parsed(key: &BStr, origin: &ConfigOrigin) -> String {
+    match origin.file() {
+        Some(_) => origin.to_string(),
+        None => format!(": unable to parse '{key}' from command-line config"),
+    }
 }
