@@ -6,6 +6,7 @@
 mod config;
 mod limits;
 mod load;
+mod packet_trace;
 mod receive_pack;
 mod serve;
 mod sweep;

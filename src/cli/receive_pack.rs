@@ -113,6 +113,7 @@ impl ReceivePack {
 
     fn serve(self, environment: Environment) -> Result<u8, String> {
         let disk = Disk::new(FlushPolicy::FULL);
+        let packet_trace = super::packet_trace::packet_trace(&disk, &environment);
         let repository = Repository::enter(&disk, Path::new(&self.directory), &environment)
             .map_err(|error| error.to_string())?;
         let receiver = Receiver::new(ReceiverSettings {
@@ -123,6 +124,7 @@ impl ReceivePack {
             agent: super::agent(),
             state_dir: None,
             hooks_apart: false,
+            packet_trace,
         })
         .map_err(|error| error.to_string())?;
         let id = super::draw_push_id().map_err(|error| error.to_string())?;

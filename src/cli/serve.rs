@@ -99,6 +99,7 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         Some(Durability::Git) => FlushPolicy::GIT,
         Some(Durability::Full) | None => FlushPolicy::FULL,
     });
+    let packet_trace = super::packet_trace::packet_trace(&disk, &environment);
     let root = settings.root.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_ROOT));
     let root = open_root(&disk, &root)
         .map_err(|error| format!("root: cannot use '{}': {error}", root.display()))?;
@@ -112,6 +113,7 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         agent: super::agent(),
         state_dir: Some(state_dir),
         hooks_apart: true,
+        packet_trace,
     })?;
     let mut who_may_push = who_may_push(rules, authenticator.is_configured());
     let is_public = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());

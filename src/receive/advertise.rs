@@ -26,6 +26,11 @@ pub(super) fn advertise(
     let version = environment
         .var("GIT_PROTOCOL")
         .map_or(ProtocolVersion::V0, |value| ProtocolVersion::from_git_protocol(value.as_bytes()));
+    let packet_trace = receiver.packet_trace();
+    let output = &mut |bytes: &[u8]| {
+        packet_trace.sent(bytes);
+        output(bytes)
+    };
     let mut buffer = Vec::with_capacity(CHUNK_BYTES + 4096);
     let repository = match target {
         Target::Existing(repository) => repository,

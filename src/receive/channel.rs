@@ -5,6 +5,8 @@
 //! on who still listens.
 
 use super::Client;
+use super::packet_trace::{PacketTrace, Said};
+use crate::wire::pkt_line::PktLine;
 use crate::wire::sideband::{self, Band};
 
 /// The answer to one push.
@@ -13,12 +15,19 @@ pub(super) struct Channel<'a> {
     banded: bool,
     gone: bool,
     buffer: Vec<u8>,
+    packet_trace: PacketTrace,
 }
 
 impl<'a> Channel<'a> {
     /// An answer that has not begun; `banded` if the client asked for side-band-64k.
     pub(super) fn new(client: &'a mut dyn Client, banded: bool) -> Self {
-        Self { client, banded, gone: false, buffer: Vec::new() }
+        let packet_trace = PacketTrace::default();
+        Self { client, banded, gone: false, buffer: Vec::new(), packet_trace }
+    }
+
+    /// The same, with the packets of the report, and the flush at the end, written down.
+    pub(super) fn traced(self, packet_trace: &PacketTrace) -> Self {
+        Self { packet_trace: packet_trace.clone(), ..self }
     }
 
     /// Begins the answer: from here on faults are told in it.
@@ -87,6 +96,7 @@ impl<'a> Channel<'a> {
 
     /// Sends the report.
     pub(super) fn report(&mut self, report: &[u8]) {
+        self.packet_trace.sent(report);
         if self.banded {
             self.send(|buffer| sideband::encode(buffer, Band::Data, report));
         } else {
@@ -106,6 +116,7 @@ impl<'a> Channel<'a> {
     /// Ends a banded answer with its flush.
     pub(super) fn finish(&mut self) {
         if self.banded {
+            self.packet_trace.packet(Said::ByUs, PktLine::Flush);
             self.send(sideband::encode_end);
         }
     }

@@ -20,6 +20,7 @@ mod identity;
 mod lost_race;
 mod maintenance;
 mod outcome;
+mod packet_trace;
 mod policy;
 mod proc_receive;
 mod proc_receive_refs;
@@ -43,6 +44,7 @@ pub use client::Client;
 pub use error::ReceiveError;
 pub use ingest::Surplus;
 pub use outcome::{PushOutcome, Verdict};
+pub use packet_trace::PacketTrace;
 pub use receiver::{Push, Receiver, ReceiverSettings, Target};
 
 use crate::ingest;
@@ -79,10 +81,11 @@ impl Receiver {
     ) -> Result<Verdict, ReceiveError> {
         // 3. Read the commands.
         let offered = self.offer_for(&push.target, &push.environment, &push.nonce_terms)?;
+        let mut packets = self.packet_trace().received();
         // The memory of the request is the push's to its end.
         let mut memory = self.command_memory.share();
         let (request, mut input) =
-            request::read_request(push.input, &offered, self.limits(), &mut memory)?;
+            request::read_request(push.input, &offered, self.limits(), &mut memory, &mut packets)?;
         clock.lap("commands");
         let Request::Push(request) = request else { return Ok(Verdict::Probe) };
         let client = request.capabilities.session_id.as_ref().map(|id| id.as_bstr());
@@ -93,7 +96,8 @@ impl Receiver {
         self.refuse_after_failed_flush()?;
         request::refuse_unspeakable(&request)?;
         let opened = self.open_target(push.target, &request, &push.environment)?;
-        let channel = Channel::new(push.client, request.capabilities.side_band_64k);
+        let channel = Channel::new(push.client, request.capabilities.side_band_64k)
+            .traced(self.packet_trace());
         let session::Opened { repository, hold } = opened;
         let session = Session::open(
             self,

@@ -2,6 +2,7 @@
 //! `receive.procReceiveRefs` hands to it, and says what became of each.
 
 use super::ReceiveError;
+use super::packet_trace::{PacketTrace, Said};
 use super::session::Session;
 use crate::hooks::{Hook, HookVerdict};
 use crate::model::{Command, RejectReason};
@@ -81,6 +82,7 @@ impl Session<'_> {
             atomic: self.request.capabilities.atomic,
             push_options: self.request.capabilities.push_options,
             options: &self.request.push_options,
+            packet_trace: self.receiver.packet_trace(),
         };
         let channel = &mut self.channel;
         let outcome = self.hooks.converse(
@@ -133,6 +135,7 @@ struct Talk<'a> {
     atomic: bool,
     push_options: bool,
     options: &'a [BString],
+    packet_trace: &'a PacketTrace,
 }
 
 /// What was heard.
@@ -146,7 +149,7 @@ struct Heard {
 
 impl Talk<'_> {
     fn run(self, stdin: &mut dyn Write, stdout: &mut dyn Read) -> Heard {
-        let mut lines = Lines::new(stdout);
+        let mut lines = Lines::new(stdout, self.packet_trace);
         if let Err(text) = self.ask(stdin, &mut lines) {
             let errors = vec![text];
             return Heard { answers: self.answers, silent: Vec::new(), errors, failed: true };
@@ -178,6 +181,7 @@ impl Talk<'_> {
         let mut bytes = Vec::new();
         encode_greeting(&mut bytes, self.atomic, self.push_options);
         let negotiated = "fail to negotiate version with proc-receive hook";
+        self.packet_trace.sent(&bytes);
         stdin.write_all(&bytes).map_err(|_| negotiated)?;
         let mut greeting = HookGreeting::default();
         loop {
@@ -193,11 +197,13 @@ impl Talk<'_> {
         }
         bytes.clear();
         encode_commands(&mut bytes, self.offered());
+        self.packet_trace.sent(&bytes);
         let failed = "fail to write commands to proc-receive hook";
         stdin.write_all(&bytes).map_err(|_| failed)?;
         if greeting.push_options {
             bytes.clear();
             encode_push_options(&mut bytes, self.options);
+            self.packet_trace.sent(&bytes);
             let failed = "fail to write push-options to proc-receive hook";
             stdin.write_all(&bytes).map_err(|_| failed)?;
         }
@@ -223,6 +229,7 @@ struct Lines<'a> {
     unread: std::ops::Range<usize>,
     bytes: usize,
     line: Vec<u8>,
+    packet_trace: &'a PacketTrace,
 }
 
 enum Packet<'a> {
@@ -232,7 +239,7 @@ enum Packet<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(stdout: &'a mut dyn Read) -> Self {
+    fn new(stdout: &'a mut dyn Read, packet_trace: &'a PacketTrace) -> Self {
         Self {
             stdout,
             stream: PktLineStream::new(),
@@ -240,6 +247,7 @@ impl<'a> Lines<'a> {
             unread: 0..0,
             bytes: 0,
             line: Vec::new(),
+            packet_trace,
         }
     }
 
@@ -250,6 +258,7 @@ impl<'a> Lines<'a> {
             match self.stream.next(input).ok()? {
                 Decoded::Complete { line, consumed } => {
                     self.unread.start = self.unread.start.saturating_add(consumed);
+                    self.packet_trace.packet(Said::ToUs, line);
                     let PktLine::Data(payload) = line else { return Some(Packet::End) };
                     self.line.clear();
                     self.line.extend_from_slice(without_line_feed(payload));

@@ -4,7 +4,7 @@ use super::maintenance::MaintenanceLedger;
 use super::ref_queue::RefQueue;
 use super::session::Opened;
 use super::settings::PushSettings;
-use super::{Client, NonceTerms, ReceiveError, Surplus, advertise, identity, trace};
+use super::{Client, NonceTerms, PacketTrace, ReceiveError, Surplus, advertise, identity, trace};
 use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
     ByteBudget, CancelToken, Dialect, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
@@ -64,6 +64,8 @@ pub struct ReceiverSettings {
     /// Whether hooks run in process groups of their own, as under a server, whose signals are not
     /// theirs; git's receive-pack shares its group with them.
     pub hooks_apart: bool,
+    /// Where packets are written down.
+    pub packet_trace: PacketTrace,
 }
 
 /// Where a push goes.
@@ -179,6 +181,10 @@ impl Receiver {
 
     pub(super) fn dialect(&self) -> Dialect {
         self.settings.dialect
+    }
+
+    pub(super) fn packet_trace(&self) -> &PacketTrace {
+        &self.settings.packet_trace
     }
 
     pub(super) fn agent(&self) -> &str {

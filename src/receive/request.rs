@@ -1,6 +1,7 @@
 //! Step 3: the command list, off the input and into values.
 
 use super::ReceiveError;
+use super::packet_trace::Packets;
 use crate::model::{ByteBudget, Limit, Limits, Share};
 use crate::report::{Fault, Phase};
 use crate::wire::{
@@ -22,12 +23,14 @@ const STEP_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reads the request up to the byte where the pack starts. A large one takes a share of `memory`
-/// while it comes; if others have it all, and for long, it is refused.
+/// while it comes; if others have it all, and for long, it is refused. `packets` writes
+/// down what is read.
 pub(super) fn read_request<'a>(
     input: &'a mut dyn Read,
     offered: &ServerCapabilities,
     limits: &Limits,
     memory: &mut Share<&ByteBudget>,
+    packets: &mut Packets<'_>,
 ) -> Result<(Request, PackInput<'a>), ReceiveError> {
     let mut parser = RequestParser::new(offered, limits);
     let mut buffer = vec![0; 64 * 1024];
@@ -43,7 +46,15 @@ pub(super) fn read_request<'a>(
             let request = parser.finish().map_err(refused)?;
             return Ok((request, io::Cursor::new(Vec::new()).chain(input)));
         }
-        let fed = parser.feed(bytes).map_err(refused)?;
+        let fed = parser.feed(bytes);
+        match &fed {
+            Ok(Feed::NeedMore) => packets.take(bytes, u64::MAX),
+            Ok(Feed::Complete { consumed }) => {
+                packets.take(bytes.get(..*consumed).unwrap_or_default(), u64::MAX);
+            }
+            Err(error) => packets.take(bytes, error.offset),
+        }
+        let fed = fed.map_err(refused)?;
         let wanted = parser.memory_bytes();
         if wanted > FREE_BYTES && wanted > memory.bytes() {
             let steps = wanted.div_ceil(STEP_BYTES);

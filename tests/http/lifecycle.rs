@@ -272,3 +272,25 @@ fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+#[test]
+fn the_packets_of_all_pushes_are_traced_if_that_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let mut command = Server::command(directory.path());
+    command.args(["--root=repos", "--listen=127.0.0.1:0", "--anonymous=write"]);
+    command.env("GIT_TRACE_PACKET", &trace).env("GIT_TRACE_BARE", "1");
+    let server = Server::begin(command, directory);
+    server.init("x.git");
+    let advertised = Request::get("/x.git/info/refs?service=git-receive-pack").send(&server);
+    assert_eq!(advertised.status, 200);
+    assert_eq!(push("refs/heads/main").send(&server).status, 200);
+    let text = fs::read_to_string(trace).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("receive-pack> 00000000"), "{text}");
+    for line in
+        ["receive-pack< 0000", "receive-pack> unpack ok", "receive-pack> ok refs/heads/main"]
+    {
+        assert!(lines.contains(&format!("packet: {line}").as_str()), "{text}");
+    }
+}

@@ -69,6 +69,7 @@ fn with_record(state_dir: &Path) -> Local {
         agent: "packhouse/test".into(),
         state_dir: Some(state_dir.to_owned()),
         hooks_apart: false,
+        packet_trace: receive::PacketTrace::default(),
     });
     Local { receiver: receiver.unwrap(), ..Local::new(disk) }
 }

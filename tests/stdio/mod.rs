@@ -3,6 +3,7 @@
 mod alternates;
 mod dialect;
 mod hooks;
+mod packet_trace;
 mod reftables;
 mod shallow;
 mod signed;

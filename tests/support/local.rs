@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use packhouse::model::{CancelToken, Dialect, Limits, PushId, UnpackLimit};
 use packhouse::receive::{
-    Client, NonceTerms, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
+    Client, NonceTerms, PacketTrace, Push, PushOutcome, Receiver, ReceiverSettings, Surplus, Target,
 };
 use packhouse::repo::{Disk, Environment, Repository};
 use std::io;
@@ -62,6 +62,7 @@ impl Local {
             agent: "packhouse/test".into(),
             state_dir,
             hooks_apart: false,
+            packet_trace: PacketTrace::default(),
         })
         .unwrap();
         let mut environment = Environment::empty();
