@@ -71,9 +71,11 @@ fn compare(scenario: &Scenario, variant: Variant) -> (Option<String>, usize) {
         || git.answer.report != ours.answer.report
         || git.refs != ours.refs
         || git.objects != ours.objects;
-    let fault = differs.then(|| {
+    let unsound = observe::unsound(&git, &ours);
+    let fault = (differs || unsound.is_some()).then(|| {
         let (theirs, own) = (&git.answer, &ours.answer);
-        format!("{} ({variant:?})\n  git:  {theirs:?}\n  ours: {own:?}", scenario.name)
+        let unsound = unsound.unwrap_or_default();
+        format!("{} ({variant:?})\n  git:  {theirs:?}\n  ours: {own:?}\n{unsound}", scenario.name)
     });
     (fault, kind)
 }

@@ -3,7 +3,8 @@
 //!
 //! Every scenario runs four times: kept as a pack and unpacked loose, without hooks and with all
 //! that any push has, which write down what they were given. Where packhouse differs on purpose, the scenario
-//! names an entry of [`accepted`], and only what that entry covers may differ.
+//! names an entry of [`accepted`], and only what that entry covers may differ. After every push `git fsck`
+//! finds our repository sound, or as it finds git's that the scenario has broken.
 
 mod accepted;
 mod certificates;
@@ -151,12 +152,17 @@ fn compare(scenario: &Scenario, variant: Variant) -> Option<String> {
         }
         seen
     };
+    // No accepted difference covers this.
+    let unsound = observe::unsound(&git, &ours);
     let (git, ours) = (forgive(git), forgive(ours));
     let (git, ours) = scenario
         .accepted
         .iter()
         .fold((git, ours), |(git, ours), accepted| (accepted.forgive(git), accepted.forgive(ours)));
-    difference(&git, &ours).map(|text| format!("--- {} ({variant:?})\n{text}", scenario.name))
+    let unsound = unsound.map(|faults| format!("git fsck\n{faults}"));
+    unsound
+        .or_else(|| difference(&git, &ours))
+        .map(|text| format!("--- {} ({variant:?})\n{text}", scenario.name))
 }
 
 fn difference(git: &Observation, ours: &Observation) -> Option<String> {

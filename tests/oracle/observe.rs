@@ -26,6 +26,8 @@ pub struct Observation {
     pub hooks: String,
     pub diagnosis: String,
     pub work_trees: String,
+    /// What `git fsck` finds wrong afterwards.
+    pub faults: String,
 }
 
 impl Observation {
@@ -50,6 +52,13 @@ impl Observation {
             ("work trees", self.work_trees.clone()),
         ]
     }
+}
+
+/// What is wrong with our repository after the push, unless the same is wrong with git's: some
+/// scenarios begin with something that is missing.
+pub fn unsound(git: &Observation, ours: &Observation) -> Option<String> {
+    let is_good = ours.faults.is_empty() || ours.faults == git.faults;
+    (!is_good).then(|| format!("  git:  {:?}\n  ours: {:?}", git.faults, ours.faults))
 }
 
 /// Makes the repository, pushes, looks.
@@ -119,6 +128,7 @@ fn observe(scenario: &Scenario, repository: &Path, scratch: &Path, output: &Outp
         shallow: shallow(repository),
         hooks: hook_log(repository, &scratch),
         work_trees,
+        faults: git::faults(repository),
         diagnosis: if scenario.diagnosed { without_progress(&said) } else { String::new() },
     }
 }

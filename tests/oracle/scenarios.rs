@@ -532,6 +532,13 @@ fn packs() -> Vec<Scenario> {
                 .pack(second().pack())
                 .bytes()
         }),
+        scenario("the very pack that brought it all, again", seeded, |_| {
+            Request::new()
+                .command(&first().id(), &first().id(), "refs/heads/main")
+                .command(ZERO, &first().id(), "refs/heads/again")
+                .pack(first().pack())
+                .bytes()
+        }),
         scenario("version 3", seeded, |_| {
             let two = second();
             let entries = [entry(&two.blob), entry(&two.tree), entry(&two.commit)];
@@ -787,6 +794,12 @@ fn requests() -> Vec<Scenario> {
         })
         .accepting(&[FatalInWords]),
         scenario("a length that is none", seeded, |_| b"zzzz".to_vec()).accepting(&[FatalInWords]),
+        scenario("ids of another length beside good ones", seeded, |_| {
+            let line = format!("{} {} refs/heads/x", "0".repeat(64), "1".repeat(64));
+            let good = format!("{ZERO} {} refs/heads/y\0report-status side-band-64k", first().id());
+            [pkt(good.as_bytes()), pkt(line.as_bytes()), b"0000".to_vec(), pack(&[])].concat()
+        })
+        .accepting(&[FatalInWords]),
         scenario("ids of another length", seeded, |_| {
             let line = format!("{} {} refs/heads/x\0report-status", "0".repeat(64), "1".repeat(64));
             [pkt(line.as_bytes()), b"0000".to_vec()].concat()
