@@ -112,7 +112,7 @@ pub struct Wishes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "refusing to listen on an address that others can reach without a rule for who may push: \
-     configure authentication ('htpasswd' or 'trust-user-header'), or say 'anonymous' aloud"
+     configure authentication ('htpasswd', 'tokens' or 'trust-user-header'), or say 'anonymous' aloud"
 )]
 pub struct Unprotected;
 

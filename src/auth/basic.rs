@@ -1,4 +1,4 @@
-//! The `Authorization` header of the Basic scheme (RFC 7617).
+//! The `Authorization` header of the schemes Basic (RFC 7617) and Bearer (RFC 6750).
 //!
 //! Pure. A header that is of another scheme or malformed counts as wrong credentials, never as
 //! none: whoever sends one means to be known.
@@ -29,7 +29,10 @@ impl BasicCredentials {
         let colon = bytes.iter().position(|&byte| byte == b':')?;
         let password = bytes.split_off(colon).get(1..)?.to_vec();
         let user = String::from_utf8(bytes).ok()?;
-        let sound = !user.is_empty() && !user.contains(char::is_control);
+        // SHA-crypt takes a time that grows with the password.
+        let sound = !user.is_empty()
+            && !user.contains(char::is_control)
+            && password.len() <= PASSWORD_BYTES_MAX;
         sound.then_some(Self { user, password })
     }
 }
@@ -40,6 +43,15 @@ impl fmt::Debug for BasicCredentials {
         f.debug_struct("BasicCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
+
+/// The token of an `Authorization` header of the Bearer scheme, if it is one.
+pub(super) fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = split_at_space(value.as_bytes())?;
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
+}
+
+/// LIMIT: bytes of a password.
+const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Some clients leave the padding out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -85,9 +97,19 @@ mod tests {
         for plain in [&b"no colon"[..], b":password", b"a\nb:c", b"a\x1b[31m:c", b"\xff:c", b""] {
             assert_eq!(basic(plain), None, "{}", plain.escape_ascii());
         }
+        assert_eq!(basic(format!("a:{}", "x".repeat(1025)).as_bytes()), None);
+        assert!(basic(format!("a:{}", "x".repeat(1024)).as_bytes()).is_some());
         for value in [&b"Basic"[..], b"Basic !!!", b"Bearer QTpi", b"", b"QTpi", b"Basic\tQTpi"] {
             assert_eq!(parse(value), None, "{}", value.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_bearer_is_told_from_the_rest() {
+        let token = |text| bearer_token(&HeaderValue::from_static(text)).map(<[u8]>::to_vec);
+        assert_eq!(token("Bearer abc"), Some(b"abc".to_vec()));
+        assert_eq!(token("bEARER  abc "), Some(b"abc".to_vec()));
+        assert_eq!((token("Basic abc"), token("Bearer"), token("")), (None, None, None));
     }
 
     #[test]

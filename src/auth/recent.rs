@@ -3,6 +3,9 @@
 //! One push is several requests and bcrypt is slow on purpose, so a success counts for a few
 //! seconds. What is kept is a keyed hash of user, password and password hash: nothing that could
 //! be used to log in, and an entry is of no use once the file holds another hash for the user.
+//!
+//! For some minutes longer it is known that the password was right: it must be verified again, and
+//! need not stand in a line with the wrong ones for that.
 
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -10,11 +13,23 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The successes of the last few seconds.
+/// The successes of the last few seconds and minutes.
 pub(super) struct RecentSuccesses {
     key: [u8; 32],
     lifetime: Duration,
+    known_for: Duration,
     seen: Mutex<HashMap<Fingerprint, Instant>>,
+}
+
+/// How long ago a password was right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recency {
+    /// A moment: it counts.
+    Fresh,
+    /// Some minutes: it is likely to be right again.
+    Known,
+    /// Longer, or never.
+    Unknown,
 }
 
 /// The keyed hash of one success.
@@ -22,10 +37,11 @@ pub(super) struct RecentSuccesses {
 pub(super) struct Fingerprint([u8; 32]);
 
 impl RecentSuccesses {
-    pub(super) fn new(lifetime: Duration) -> io::Result<Self> {
+    /// A success counts for `lifetime`, and is known for `known_for`.
+    pub(super) fn new(lifetime: Duration, known_for: Duration) -> io::Result<Self> {
         let mut key = [0; 32];
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Self { key, lifetime, seen: Mutex::new(HashMap::new()) })
+        Ok(Self { key, lifetime, known_for, seen: Mutex::new(HashMap::new()) })
     }
 
     pub(super) fn fingerprint(&self, user: &str, password: &[u8], hash: &str) -> Fingerprint {
@@ -39,18 +55,22 @@ impl RecentSuccesses {
         Fingerprint(hasher.finalize().into())
     }
 
-    pub(super) fn contains(&self, fingerprint: Fingerprint, now: Instant) -> bool {
+    pub(super) fn recency(&self, fingerprint: Fingerprint, now: Instant) -> Recency {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&fingerprint).is_some_and(|since| now.duration_since(*since) < self.lifetime)
+        match seen.get(&fingerprint).map(|since| now.duration_since(*since)) {
+            Some(age) if age < self.lifetime => Recency::Fresh,
+            Some(age) if age < self.known_for => Recency::Known,
+            _ => Recency::Unknown,
+        }
     }
 
     pub(super) fn remember(&self, fingerprint: Fingerprint, now: Instant) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= ENTRIES_MAX {
-            seen.retain(|_, since| now.duration_since(*since) < self.lifetime);
+            seen.retain(|_, since| now.duration_since(*since) < self.known_for);
         }
-        // LIMIT: a full table forgets nothing and learns nothing; bcrypt bounds how fast it fills.
-        if seen.len() < ENTRIES_MAX {
+        // LIMIT: a full table forgets nothing and learns nothing; the hash bounds how fast it fills.
+        if seen.len() < ENTRIES_MAX || seen.contains_key(&fingerprint) {
             seen.insert(fingerprint, now);
         }
     }
@@ -63,22 +83,29 @@ mod tests {
     use super::*;
 
     const LIFETIME: Duration = Duration::from_secs(5);
+    const KNOWN_FOR: Duration = Duration::from_secs(60);
+
+    fn fresh() -> RecentSuccesses {
+        RecentSuccesses::new(LIFETIME, KNOWN_FOR).unwrap()
+    }
 
     #[test]
     fn a_success_is_forgotten_after_its_lifetime() {
-        let recent = RecentSuccesses::new(LIFETIME).unwrap();
+        let recent = fresh();
         let fingerprint = recent.fingerprint("ann", b"secret", "$2y$hash");
         let start = Instant::now();
-        assert!(!recent.contains(fingerprint, start));
+        assert_eq!(recent.recency(fingerprint, start), Recency::Unknown);
         recent.remember(fingerprint, start);
-        assert!(recent.contains(fingerprint, start + LIFETIME.mul_f32(0.9)));
-        assert!(!recent.contains(fingerprint, start + LIFETIME));
+        let after = |time| recent.recency(fingerprint, start + time);
+        assert_eq!(after(LIFETIME.mul_f32(0.9)), Recency::Fresh);
+        assert_eq!(after(LIFETIME), Recency::Known);
+        assert_eq!(after(KNOWN_FOR), Recency::Unknown);
     }
 
     #[test]
     fn every_part_and_the_key_make_the_fingerprint() {
-        let recent = RecentSuccesses::new(LIFETIME).unwrap();
-        let other = RecentSuccesses::new(LIFETIME).unwrap();
+        let recent = fresh();
+        let other = fresh();
         let original = recent.fingerprint("ann", b"secret", "hash");
         for different in [
             recent.fingerprint("anns", b"ecret", "hash"),
@@ -92,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_makes_room_for_the_living() {
-        let recent = RecentSuccesses::new(LIFETIME).unwrap();
+        let recent = fresh();
         let start = Instant::now();
         for number in 0..=ENTRIES_MAX {
             let name = number.to_string();
@@ -100,8 +127,8 @@ mod tests {
         }
         assert_eq!(recent.seen.lock().unwrap().len(), ENTRIES_MAX);
         let late = recent.fingerprint("late", b"", "");
-        recent.remember(late, start + LIFETIME);
-        assert!(recent.contains(late, start + LIFETIME));
+        recent.remember(late, start + KNOWN_FOR);
+        assert_eq!(recent.recency(late, start + KNOWN_FOR), Recency::Fresh);
         assert_eq!(recent.seen.lock().unwrap().len(), 1);
     }
 }

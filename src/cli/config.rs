@@ -38,15 +38,24 @@ pub(super) struct Settings {
     #[arg(long, env = "PACKHOUSE_ANONYMOUS", value_name = "none|read|write|repository")]
     #[serde(deserialize_with = "from_text")]
     pub(super) anonymous: Option<Anonymous>,
-    /// Know users by the passwords in this file (htpasswd -B)
+    /// Know users by the passwords in this file (htpasswd -B makes one; bcrypt, argon2,
+    /// sha256-crypt, sha512-crypt and apr1 are read)
     #[arg(long, env = "PACKHOUSE_HTPASSWD", value_name = "FILE")]
     pub(super) htpasswd: Option<PathBuf>,
+    /// Know users by the tokens in this file, which `packhouse token` makes
+    #[arg(long, env = "PACKHOUSE_TOKENS", value_name = "FILE")]
+    pub(super) tokens: Option<PathBuf>,
     /// Know users by this header, if it comes from this machine or from one of the trusted
     /// proxies
     #[arg(long, env = "PACKHOUSE_TRUST_USER_HEADER", value_name = "NAME")]
     #[serde(alias = "trust-user-header")]
     pub(super) trust_user_header: Option<String>,
-    /// Addresses, or ranges such as 10.0.0.0/8, of proxies that may name users
+    /// Take the address of a client from X-Forwarded-For, if it comes from this machine or from one
+    /// of the trusted proxies
+    #[arg(long, env = "PACKHOUSE_TRUST_FORWARDED_FOR", value_name = "yes|no")]
+    #[serde(alias = "trust-forwarded-for")]
+    pub(super) trust_forwarded_for: Option<Switch>,
+    /// Addresses, or ranges such as 10.0.0.0/8, of proxies that may name users and addresses
     #[arg(
         long,
         env = "PACKHOUSE_TRUSTED_PROXIES",
@@ -161,6 +170,7 @@ impl Settings {
         let paths = [
             &mut settings.root,
             &mut settings.htpasswd,
+            &mut settings.tokens,
             &mut settings.tls_cert,
             &mut settings.tls_key,
         ];
@@ -182,7 +192,9 @@ impl Settings {
             create_on_push: self.create_on_push.or(lower.create_on_push),
             anonymous: self.anonymous.or(lower.anonymous),
             htpasswd: self.htpasswd.or(lower.htpasswd),
+            tokens: self.tokens.or(lower.tokens),
             trust_user_header: self.trust_user_header.or(lower.trust_user_header),
+            trust_forwarded_for: self.trust_forwarded_for.or(lower.trust_forwarded_for),
             trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
@@ -309,7 +321,7 @@ mod tests {
             .filter_map(|argument| argument.get_long().map(|long| (argument, long)))
             .filter(|(_, long)| *long != "help")
             .collect();
-        assert_eq!(settings.len(), 21);
+        assert_eq!(settings.len(), 23);
         for (argument, long) in settings {
             let name = long.replace('-', "_");
             let variable = format!("PACKHOUSE_{}", name.to_uppercase());
@@ -330,7 +342,9 @@ mod tests {
             create_on_push = true
             anonymous = 'repository'
             htpasswd = 'users'
+            tokens = 'tokens'
             trust_user_header = 'X-User'
+            trust_forwarded_for = true
             trusted_proxies = ['10.0.0.0/8', '::1']
             tls_cert = 'c.pem'
             tls_key = 'k.pem'
@@ -348,7 +362,12 @@ mod tests {
             limits = { pack_bytes_max = '2g', commands_max = 10 }
         ";
         let mut from_file = file(text).unwrap();
-        for path in [&mut from_file.htpasswd, &mut from_file.tls_cert, &mut from_file.tls_key] {
+        for path in [
+            &mut from_file.htpasswd,
+            &mut from_file.tokens,
+            &mut from_file.tls_cert,
+            &mut from_file.tls_key,
+        ] {
             let path = path.as_mut().unwrap();
             assert!(path.is_absolute());
             *path = path.file_name().unwrap().into();
@@ -359,7 +378,9 @@ mod tests {
             "--create-on-push=yes",
             "--anonymous=repository",
             "--htpasswd=users",
+            "--tokens=tokens",
             "--trust-user-header=X-User",
+            "--trust-forwarded-for=yes",
             "--trusted-proxies=10.0.0.0/8,::1",
             "--tls-cert=c.pem",
             "--tls-key=k.pem",

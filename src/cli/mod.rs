@@ -10,6 +10,8 @@ mod packet_trace;
 mod receive_pack;
 mod serve;
 mod sweep;
+mod token;
+mod who;
 
 use crate::model::PushId;
 use crate::repo::Environment;
@@ -24,6 +26,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use token::TokenCommand;
 
 /// A smart git receive server that stores pushes as packs, durably, in plain bare repositories.
 #[derive(Debug, Parser)]
@@ -40,6 +43,7 @@ enum Command {
     Load(Box<Load>),
     ReceivePack(ReceivePack),
     Serve(Box<Serve>),
+    Token(TokenCommand),
 }
 
 /// The exit status of a command line that makes no sense, as git's.
@@ -69,6 +73,7 @@ pub fn main() -> ExitCode {
         Ok(CommandLine { command: Command::ReceivePack(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Serve(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Load(command) }) => command.run(),
+        Ok(CommandLine { command: Command::Token(command) }) => command.run(),
         Ok(CommandLine { command: Command::Limits }) => limits::print(),
         Err(error) => {
             drop(error.print());

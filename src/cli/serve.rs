@@ -1,10 +1,9 @@
 //! `packhouse serve`: from settings to a running server, and to its end.
 
 use super::config::{Durability, LogFormat, Settings};
-use super::sweep;
+use super::{sweep, who};
 use crate::access::{Anonymous, Rules, Wishes};
-use crate::auth::{Authenticator, Htpasswd, TrustedHeader};
-use crate::http::{Bounds, Server, ServerSettings, Tls};
+use crate::http::{Bounds, Reloader, Server, ServerSettings, Tls};
 use crate::model::{Limits, UnpackLimit};
 use crate::receive::{Receiver, ReceiverSettings};
 use crate::repo::{Disk, Environment, FlushPolicy};
@@ -16,7 +15,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 /// Serves repositories over HTTP: git push, fetch and clone.
@@ -78,7 +77,7 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         .to_socket_addrs()
         .map_err(|error| format!("listen: '{listen}' is no address with a port: {error}"))?
         .collect();
-    let authenticator = authenticator(settings)?;
+    let authenticator = who::authenticator(settings)?;
     let rules = Rules::decide(Wishes {
         anonymous: settings.anonymous,
         create_on_push: settings.create_on_push.map(|switch| switch.0),
@@ -117,33 +116,14 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
     })?;
     let mut who_may_push = who_may_push(rules, authenticator.is_configured());
     let is_public = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
-    if settings.htpasswd.is_some() && tls.is_none() && is_public {
+    let takes_secrets = settings.htpasswd.is_some() || settings.tokens.is_some();
+    if takes_secrets && tls.is_none() && is_public {
         who_may_push.push_str(PLAIN_PASSWORDS);
     }
     let log_format = settings.log_format.unwrap_or(LogFormat::Text);
     let settings =
         ServerSettings { root, rules, authenticator, receiver, environment, tls, bounds };
     Ok(Prepared { addresses, settings, who_may_push, log_format })
-}
-
-fn authenticator(settings: &Settings) -> Result<Authenticator, Failure> {
-    let htpasswd = match &settings.htpasswd {
-        Some(path) => Some(Htpasswd::open(path)?),
-        None => None,
-    };
-    let trusted_header = match &settings.trust_user_header {
-        Some(name) => Some(TrustedHeader {
-            name: name
-                .parse()
-                .map_err(|_| format!("trust_user_header: '{name}' is no name of a header"))?,
-            proxies: settings.trusted_proxies.clone().unwrap_or_default(),
-        }),
-        None if settings.trusted_proxies.is_some() => {
-            return Err("trusted_proxies means nothing without trust_user_header".into());
-        }
-        None => None,
-    };
-    Ok(Authenticator::new(htpasswd, trusted_header)?)
 }
 
 /// The root, absolute; made if it is not there.
@@ -161,6 +141,7 @@ async fn listen(prepared: Prepared) -> Result<(), Failure> {
     let disk = settings.receiver.disk().clone();
     // Before the address is told: whoever reads it may send a signal next.
     let until = stop_signal()?;
+    let hangups = signal(SignalKind::hangup())?;
     let server = Server::bind(&addresses, settings)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", listed(&addresses)))?;
@@ -176,9 +157,18 @@ async fn listen(prepared: Prepared) -> Result<(), Failure> {
     }
     sweep::begin(disk.clone(), root)?;
     tokio::spawn(remove_leftovers(disk));
+    tokio::spawn(reload_at(hangups, server.reloader()));
     server.run(until).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Has the files of users and rules read again at each SIGHUP.
+async fn reload_at(mut hangups: Signal, reloader: Reloader) {
+    while hangups.recv().await.is_some() {
+        tracing::info!("reading users and rules again");
+        reloader.reload().await;
+    }
 }
 
 /// Tries every now and then to remove what could not be removed when it was time.
@@ -269,7 +259,7 @@ fn raise_descriptor_limit() -> Option<u64> {
 }
 
 /// Said of a server that takes passwords where others may listen.
-const PLAIN_PASSWORDS: &str = "; passwords travel unencrypted: give --tls-cert and --tls-key, or put \
+const PLAIN_PASSWORDS: &str = "; passwords and tokens travel unencrypted: give --tls-cert and --tls-key, or put \
                                a proxy that speaks HTTPS in front";
 
 /// What the rules come to, for whoever starts the server.

@@ -17,7 +17,7 @@ pub(super) struct BaseEnvironment(Environment);
 pub(super) struct Requester {
     /// The user, if known.
     pub(super) user: Option<String>,
-    /// The address of the peer.
+    /// The address of the client, or of the proxy that hides it.
     pub(super) address: IpAddr,
     /// A checked `Git-Protocol` header.
     pub(super) git_protocol: Option<OsString>,

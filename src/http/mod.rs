@@ -19,6 +19,7 @@ mod percent;
 mod push_log;
 mod query;
 mod receive_pack;
+mod reload;
 mod reply;
 mod request_body;
 mod route;
@@ -34,5 +35,6 @@ mod tls;
 mod upload_pack;
 mod upload_pack_process;
 
+pub use reload::Reloader;
 pub use server::{Bounds, Server, ServerSettings};
 pub use tls::{Tls, TlsError};

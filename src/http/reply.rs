@@ -21,6 +21,10 @@ pub(super) enum Refusal {
     Unauthenticated,
     /// The rules say no.
     Denied(Denial),
+    /// The user is known and has no right to do this; the text names the rule.
+    Forbidden(String),
+    /// Too many wrong passwords came from this address; it may come again after this time.
+    TooManyFailures(Duration),
     /// There is no such repository, or nothing at all at this path.
     NotFound,
     /// There is no such repository, and none can be made: others lie below its path.
@@ -59,6 +63,13 @@ impl Refusal {
         Cow::Borrowed(match self {
             Self::Unauthenticated => "authentication required, or failed",
             Self::Denied(denial) => return denial.to_string().into(),
+            Self::TooManyFailures(wait) => {
+                let seconds = whole_seconds(*wait);
+                let text = format!(
+                    "too many failed logins from this address: try again in {seconds} seconds"
+                );
+                return text.into();
+            }
             Self::NotFound => "repository not found",
             Self::RepositoriesBelow => {
                 "repository not found, and none can be made here: repositories lie below this path"
@@ -68,14 +79,17 @@ impl Refusal {
             Self::Service { named: true } => "no such service",
             Self::Service { named: false } => "the dumb protocol is not served",
             Self::Unavailable(words) => words,
-            Self::Media(words) | Self::Failed { text: words, .. } => return words.clone().into(),
+            Self::Media(words) | Self::Forbidden(words) | Self::Failed { text: words, .. } => {
+                return words.clone().into();
+            }
         })
     }
 
     fn status(&self) -> StatusCode {
         match self {
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::Denied(_) | Self::Service { .. } => StatusCode::FORBIDDEN,
+            Self::Denied(_) | Self::Forbidden(_) | Self::Service { .. } => StatusCode::FORBIDDEN,
+            Self::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::NotFound | Self::RepositoriesBelow | Self::NoLfs => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Media(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -92,6 +106,7 @@ impl Refusal {
         match self {
             Self::Unauthenticated => set(WWW_AUTHENTICATE, CHALLENGE),
             Self::NoLfs => set(CONTENT_TYPE, LFS),
+            Self::TooManyFailures(wait) => set(RETRY_AFTER, whole_seconds(wait).into()),
             Self::Method(allowed) => set(ALLOW, HeaderValue::from_static(allowed)),
             _ if status == StatusCode::SERVICE_UNAVAILABLE => {
                 set(RETRY_AFTER, HeaderValue::from_static("10"));
@@ -100,6 +115,11 @@ impl Refusal {
         }
         response
     }
+}
+
+/// Seconds, none of them begun in vain.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs().saturating_add(1)
 }
 
 /// A good answer of a service, about to be streamed.
@@ -164,6 +184,8 @@ mod tests {
         let refusals = [
             (Refusal::Unauthenticated, 401),
             (Refusal::Denied(Denial::RepositoryClosed(Operation::Push)), 403),
+            (Refusal::Forbidden("no right".into()), 403),
+            (Refusal::TooManyFailures(Duration::from_secs(9)), 429),
             (Refusal::NotFound, 404),
             (Refusal::RepositoriesBelow, 404),
             (Refusal::fault(Fault::Overloaded, Phase::Discovery, "full".into()), 503),
@@ -191,6 +213,8 @@ mod tests {
         assert_eq!(response.headers()[WWW_AUTHENTICATE], "Basic realm=\"packhouse\"");
         assert_eq!(Refusal::Method("GET, HEAD").into_response().headers()[ALLOW], "GET, HEAD");
         assert_eq!(Refusal::Unavailable("full").into_response().headers()[RETRY_AFTER], "10");
+        let slowed = Refusal::TooManyFailures(Duration::from_millis(8500)).into_response();
+        assert_eq!(slowed.headers()[RETRY_AFTER], "9");
         let lfs = Refusal::NoLfs.into_response();
         assert_eq!(lfs.status(), 404);
         assert_eq!(lfs.headers()[CONTENT_TYPE], "application/vnd.git-lfs+json");

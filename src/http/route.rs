@@ -87,6 +87,15 @@ impl RepositoryPath {
         if own.0.ends_with(SUFFIX) { own } else { other }
     }
 
+    /// The name by which rules know the repository: without `.git` at its end, since both spellings
+    /// are one repository.
+    pub(super) fn name(&self) -> &[u8] {
+        match self.0.strip_suffix(SUFFIX) {
+            Some(stem) if !stem.is_empty() && !stem.ends_with(b"/") => stem,
+            _ => &self.0,
+        }
+    }
+
     /// The directories above, from the top down, without the root.
     pub(super) fn ancestors(&self) -> impl Iterator<Item = &Path> {
         let slashes = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -227,6 +236,8 @@ mod tests {
         let names = |text: &[u8]| path(text).candidates().map(|path| path.0);
         assert_eq!(names(b"a/x"), [b"a/x".to_vec(), b"a/x.git".to_vec()]);
         assert_eq!(names(b"a/x.git"), [b"a/x.git".to_vec(), b"a/x".to_vec()]);
+        assert_eq!(path(b"a/x.git").name(), b"a/x");
+        assert_eq!(path(b"a/x").name(), b"a/x");
         assert_eq!(path(b"a/x").to_create(), path(b"a/x.git"));
         assert_eq!(path(b"a/x.git").to_create(), path(b"a/x.git"));
     }

@@ -31,6 +31,7 @@ async fn dispatch(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let (method, target) = (parts.method.clone(), parts.uri.clone());
+    let address = site.authenticator.client_address(&parts.headers, peer).to_string();
     // Before a client that waits for leave to send, nothing may be read.
     let may_drain = !expects_continue(&parts.headers);
     let result = match Route::parse(parts.uri.path()) {
@@ -53,7 +54,7 @@ async fn dispatch(
         }
         let reason = refusal.words();
         let response = refusal.into_response();
-        let (address, status) = (peer.to_canonical().to_string(), response.status().as_u16());
+        let status = response.status().as_u16();
         let (method, target) = (method.as_str(), target.to_string());
         tracing::info!(target: "packhouse::http", address, method, target, status, %reason, "refused");
         response

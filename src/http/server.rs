@@ -6,6 +6,7 @@
 use super::environment::BaseEnvironment;
 use super::locate::Root;
 use super::neighbour::Neighbour;
+use super::reload::Reloader;
 use super::router::{Peer, router};
 use super::site::Site;
 use super::stall::StallGuard;
@@ -116,6 +117,7 @@ impl Bounds {
 pub struct Server {
     listener: TcpListener,
     router: Router,
+    reloader: Reloader,
     tls: Option<Tls>,
     bounds: Bounds,
     stop: StopControl,
@@ -141,7 +143,14 @@ impl Server {
             fetch_request_bytes_max: bounds.fetch_request_bytes_max,
             stop: stop.signal(),
         };
-        Ok(Self { listener, router: router(Arc::new(site)), tls: settings.tls, bounds, stop })
+        let site = Arc::new(site);
+        let reloader = Reloader(Arc::clone(&site));
+        Ok(Self { listener, router: router(site), reloader, tls: settings.tls, bounds, stop })
+    }
+
+    /// What has the files of users and rules read again.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// The address it listens on, with the port that a wish for port 0 got.
@@ -153,7 +162,7 @@ impl Server {
     /// on for [`Bounds::shutdown_grace`]; then pushes that have not reached their commit are
     /// stopped, and those that have are waited for.
     pub async fn run(self, until: impl Future<Output = ()>) {
-        let Self { listener, router, tls, bounds, stop } = self;
+        let Self { listener, router, tls, bounds, stop, .. } = self;
         let graceful = GracefulShutdown::new();
         let connections = Connections {
             router,

@@ -12,8 +12,8 @@ use super::reply::Refusal;
 use super::route::RepositoryPath;
 use super::service::Service;
 use super::stop::StopSignal;
-use crate::access::{Anonymous, Caller, Decision, Origin, Rules, Switches};
-use crate::auth::{Authenticator, Identity};
+use crate::access::{Anonymous, Caller, Decision, Origin, Rules, Scope, Switches};
+use crate::auth::{Authenticator, Identity, TokenEntry};
 use crate::model::PushId;
 use crate::receive::Target;
 use crate::report::{Fault, OVERLOADED, Phase, with_causes};
@@ -52,6 +52,8 @@ pub(super) struct Site {
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) requester: Requester,
+    /// The token that the user came with.
+    token: Option<Arc<TokenEntry>>,
     caller: Caller,
     origin: Origin,
 }
@@ -65,18 +67,20 @@ impl Site {
         peer: IpAddr,
         service: Service,
     ) -> Result<Admitted, Refusal> {
-        let user = match self.authenticator.identify(&parts.headers, peer).await {
-            Identity::User(user) => Some(user),
-            Identity::Unnamed => None,
+        let address = self.authenticator.client_address(&parts.headers, peer);
+        let (user, token) = match self.authenticator.identify(&parts.headers, peer).await {
+            Identity::User { name, token } => (Some(name), token),
+            Identity::Unnamed => (None, None),
             Identity::Wrong => {
-                let address = peer.to_canonical().to_string();
+                let address = address.to_string();
                 tracing::info!(target: "packhouse::auth", address, "wrong credentials");
                 return Err(Refusal::Unauthenticated);
             }
+            Identity::TooMany(wait) => return Err(Refusal::TooManyFailures(wait)),
         };
         // As with git http-backend, where the repositories decide, and only a proxy could know a
         // user, asking for a password is the proxy's business.
-        let can_authenticate = self.authenticator.checks_passwords()
+        let can_authenticate = self.authenticator.checks_credentials()
             || self.rules.anonymous != Anonymous::Repository
                 && self.authenticator.can_authenticate(peer);
         let caller =
@@ -84,8 +88,13 @@ impl Site {
         let origin = self.origin(parts);
         granted(self.rules.admit(caller, service.operation(), origin))?;
         let git_protocol = headers::git_protocol(&parts.headers);
-        let requester = Requester { user, address: peer, git_protocol };
-        Ok(Admitted { requester, caller, origin })
+        let requester = Requester { user, address, git_protocol };
+        Ok(Admitted { requester, token, caller, origin })
+    }
+
+    /// Reads the files of users and rules again. Blocks.
+    pub(super) fn reload(&self) {
+        self.authenticator.reload();
     }
 
     /// Where the request comes from. If that decides, the other end of the connection must be a
@@ -111,20 +120,20 @@ impl Site {
         service: Service,
         admitted: &Admitted,
     ) -> Result<Target, Refusal> {
+        Self::bound_by_token(place, service, admitted)?;
         let site = Arc::clone(self);
         let wanted = place.clone();
         let environment = self.environment.of(&admitted.requester);
         let locating =
             spawn_blocking(move || site.root.locate(site.engine.disk(), &wanted, &environment));
         let located = locating.await.map_err(|_| bug())?;
+        let may_create = service == Service::ReceivePack
+            && self.rules.create_on_push
+            && admitted.token.as_ref().is_none_or(|token| token.grant.scope >= Scope::Create);
         let (target, switches) = match located.map_err(|error| unusable(&error))? {
             Located::Existing(repository, switches) => (Target::Existing(repository), switches),
-            Located::Fresh(target)
-                if service == Service::ReceivePack && self.rules.create_on_push =>
-            {
-                (target, Switches::default())
-            }
-            Located::Above if service == Service::ReceivePack && self.rules.create_on_push => {
+            Located::Fresh(target) if may_create => (target, Switches::default()),
+            Located::Above if may_create => {
                 return Err(Refusal::RepositoriesBelow);
             }
             Located::Fresh(_) | Located::Above | Located::Absent => return Err(Refusal::NotFound),
@@ -132,6 +141,25 @@ impl Site {
         let Admitted { caller, origin, .. } = admitted;
         granted(self.rules.permit(*caller, service.operation(), *origin, switches))?;
         Ok(target)
+    }
+
+    /// Turns away whoever came with a token that is not for this. A repository that the token does
+    /// not reach is none that its bearer may know of.
+    fn bound_by_token(
+        place: &RepositoryPath,
+        service: Service,
+        admitted: &Admitted,
+    ) -> Result<(), Refusal> {
+        let Some(token) = &admitted.token else { return Ok(()) };
+        if !token.grant.reaches(place.name(), &token.user) {
+            return Err(Refusal::NotFound);
+        }
+        if !token.grant.is_for(service.operation()) {
+            let (id, scope) = (&token.id, token.grant.scope);
+            let text = format!("token '{id}' is of scope {scope} and may not push");
+            return Err(Refusal::Forbidden(text));
+        }
+        Ok(())
     }
 
     /// Waits for its turn, among as many as the server takes on at once.

@@ -7,7 +7,7 @@ use super::router::{Peer, router};
 use super::site::Site;
 use super::stop::StopControl;
 use crate::access::{Anonymous, Rules};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Ways};
 use crate::model::{CancelToken, PushId};
 use crate::receive::{Client, Push, PushOutcome, ReceiveError, Surplus, Target, Verdict};
 use crate::repo::{Disk, Environment, FlushPolicy};
@@ -55,7 +55,7 @@ impl TestSite {
         let site = Arc::new(Site {
             root: Root::open(root.path()).unwrap(),
             rules,
-            authenticator: Authenticator::new(None, None).unwrap(),
+            authenticator: Authenticator::new(Ways::default()).unwrap(),
             engine: Arc::new(engine),
             environment: BaseEnvironment::new(Environment::empty()),
             pushes: Arc::new(Semaphore::new(1)),

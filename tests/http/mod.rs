@@ -2,6 +2,7 @@
 //! gets for it.
 
 mod access;
+mod auth;
 mod bodies;
 mod configuration;
 mod discovery;
