@@ -4,7 +4,7 @@
 use super::ReceiveError;
 use super::maintenance::Added;
 use super::session::Session;
-use crate::model::{Command, ObjectId, RejectReason};
+use crate::model::{Command, ObjectId, RefRefusal, RejectReason};
 use crate::refs::RefEdit;
 use crate::repo::{MigrateError, Migrated, MigratedPack, loose_path};
 use crate::report::Phase;
@@ -124,7 +124,8 @@ impl Session<'_> {
                 let name = edit.name.as_bstr();
                 let reason = format!("trying to write ref '{name}' with nonexistent object {new}");
                 self.channel.error(&self.store.refusal(name, &reason));
-                self.reject(at, RejectReason::FailedToUpdateRef);
+                let reason = self.reason(RefRefusal::BadValue);
+                self.reject(at, reason);
             } else {
                 kept.push((at, edit));
             }
