@@ -28,11 +28,15 @@ pub(super) fn settings(environment: &Environment) -> Result<Vec<Setting>, Config
 
 fn counted(environment: &Environment, settings: &mut Vec<Setting>) -> Result<(), ConfigError> {
     let Some(count) = environment.var(COUNT) else { return Ok(()) };
-    let bogus = || ConfigError::BogusVariable { variable: COUNT.to_owned() };
-    let count: u32 = match count.to_str().ok_or_else(bogus)? {
+    let bogus = || ConfigError::BogusVariable { what: "count", variable: COUNT.to_owned() };
+    let count: u64 = match count.to_str().ok_or_else(bogus)? {
         "" => 0,
         digits => digits.parse().map_err(|_| bogus())?,
     };
+    // git's limit.
+    if i32::try_from(count).is_err() {
+        return Err(ConfigError::TooManyVariables { variable: COUNT.to_owned() });
+    }
     for n in 0..count {
         let fetch = |what, name: &str| {
             let variable = format!("{name}{n}");
@@ -49,7 +53,7 @@ fn counted(environment: &Environment, settings: &mut Vec<Setting>) -> Result<(),
 /// Reads `'key'='value'` (value or quotes may be missing after the `=`: a key alone) and the older
 /// `'key=value'`, separated by blanks.
 fn parse_parameters(mut text: &[u8], settings: &mut Vec<Setting>) -> Result<(), ConfigError> {
-    let bogus = || ConfigError::BogusVariable { variable: PARAMETERS.to_owned() };
+    let bogus = || ConfigError::BogusVariable { what: "format", variable: PARAMETERS.to_owned() };
     while !text.is_empty() {
         let (first, rest) = unquote(text).ok_or_else(bogus)?;
         text = rest;
@@ -183,7 +187,7 @@ mod tests {
             of(&[(COUNT, "1"), ("GIT_CONFIG_KEY_0", "a.b")]),
             "missing config value GIT_CONFIG_VALUE_0"
         );
-        assert_eq!(of(&[(COUNT, "1x")]), "bogus format in GIT_CONFIG_COUNT");
-        assert_eq!(of(&[(COUNT, "99999999999")]), "bogus format in GIT_CONFIG_COUNT");
+        assert_eq!(of(&[(COUNT, "1x")]), "bogus count in GIT_CONFIG_COUNT");
+        assert_eq!(of(&[(COUNT, "99999999999")]), "too many entries in GIT_CONFIG_COUNT");
     }
 }

@@ -96,8 +96,16 @@ pub enum ConfigError {
         value: BString,
     },
     /// `GIT_CONFIG_PARAMETERS` or `GIT_CONFIG_COUNT` that cannot be understood.
-    #[error("bogus format in {variable}")]
+    #[error("bogus {what} in {variable}")]
     BogusVariable {
+        /// What of it.
+        what: &'static str,
+        /// The variable.
+        variable: String,
+    },
+    /// A `GIT_CONFIG_COUNT` beyond what git takes.
+    #[error("too many entries in {variable}")]
+    TooManyVariables {
         /// The variable.
         variable: String,
     },
