@@ -194,7 +194,7 @@ impl<'s, 'a> Early<'s, 'a> {
     fn make_room(&mut self, needed: usize) -> bool {
         while self.bytes + needed > self.bytes_max {
             if self.bytes_max < HELD_BYTES_MAX
-                && self.context.memory.add_contents(HELD_STEP_BYTES as u64)
+                && self.context.memory.add_luxury(HELD_STEP_BYTES as u64)
             {
                 self.bytes_max += HELD_STEP_BYTES;
                 continue;

@@ -21,6 +21,8 @@ pub(super) struct PushMemory {
     contents_max: u64,
     /// What contents leave for the tables of others.
     reserve: u64,
+    /// What contents leave that only save time.
+    luxury_reserve: u64,
     cancel: CancelToken,
 }
 
@@ -42,6 +44,9 @@ const FREE_TABLES_BYTES: u64 = 1 << 20;
 /// The part of the limit that is for tables alone.
 const RESERVED_PARTS: u64 = 4;
 
+/// The part of the limit of which contents that only save time are taken.
+const LUXURY_PARTS: u64 = 8;
+
 /// After what time a push that waits looks whether it shall go on.
 const CANCEL_LOOK: Duration = Duration::from_millis(100);
 
@@ -58,6 +63,8 @@ impl PushMemory {
         Self {
             contents_max: limits.base_cache_bytes_max,
             reserve: limits.push_memory_bytes_max / RESERVED_PARTS,
+            luxury_reserve: limits.push_memory_bytes_max
+                - limits.push_memory_bytes_max / LUXURY_PARTS,
             state: Mutex::new(State { share, contents: 0, tables: 0, has_given_up: false }),
             cancel: cancel.clone(),
         }
@@ -70,6 +77,10 @@ impl PushMemory {
 
     /// Makes room for `bytes` more of contents, if there is some; never waits.
     pub(super) fn add_contents(&self, bytes: u64) -> bool {
+        self.add_contents_leaving(bytes, self.reserve)
+    }
+
+    fn add_contents_leaving(&self, bytes: u64, reserve: u64) -> bool {
         let mut state = self.state();
         let contents = state.contents.saturating_add(bytes);
         if contents > self.contents_max {
@@ -77,12 +88,18 @@ impl PushMemory {
         }
         let before = state.share.bytes();
         let wanted = charge(contents, state.tables);
-        if state.share.grow_up_to(wanted, self.reserve) < wanted {
+        if state.share.grow_up_to(wanted, reserve) < wanted {
             state.share.shrink_to(before);
             return false;
         }
         state.contents = contents;
         true
+    }
+
+    /// As [`add_contents`](Self::add_contents), for what only saves time: beyond what each push has
+    /// without asking, it is taken while nearly all of the shared memory is left.
+    pub(super) fn add_luxury(&self, bytes: u64) -> bool {
+        self.add_contents_leaving(bytes, self.luxury_reserve)
     }
 
     /// Makes room for contents of `bytes` altogether, or for as much as is a fair part of what is
@@ -201,6 +218,16 @@ mod tests {
         pushes[0].keep_contents(0);
         assert_eq!(taken(&pushes[0]), 0);
         assert_eq!(pushes[1].contents_up_to(96 * MIB) / MIB, 84);
+    }
+
+    #[test]
+    fn what_only_saves_time_is_taken_of_a_small_part() {
+        let (_budget, push) = scene(256);
+        let pushes: Vec<_> = (0..16).map(|_| push()).collect();
+        let granted: Vec<_> =
+            pushes.iter().map(|push| (0..8).filter(|_| push.add_luxury(MIB)).count()).collect();
+        assert_eq!(granted, [[8; 8], [4; 8]].concat());
+        assert!(pushes[15].add_contents(8 * MIB));
     }
 
     #[test]
