@@ -112,7 +112,8 @@ pub struct Wishes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "refusing to listen on an address that others can reach without a rule for who may push: \
-     configure authentication ('htpasswd', 'tokens' or 'trust-user-header'), or say 'anonymous' aloud"
+     configure authentication ('htpasswd', 'tokens' or 'trust-user-header') or an 'access' file, or \
+     say 'anonymous' aloud"
 )]
 pub struct Unprotected;
 
@@ -139,6 +140,16 @@ impl Rules {
             create_on_push: wishes.create_on_push.unwrap_or(unsaid),
             local_only: unsaid,
         })
+    }
+
+    /// The rules beside an access file, which decides all that they would: only a repository's own
+    /// word is left to them. Whether it may make repositories at all, the operator may say.
+    pub fn beside_access_file(create_on_push: Option<bool>) -> Self {
+        Self {
+            anonymous: Anonymous::Write,
+            create_on_push: create_on_push.unwrap_or(true),
+            local_only: false,
+        }
     }
 
     /// Decides what can be decided before the repository is looked for. What is granted here goes

@@ -45,6 +45,10 @@ pub(super) struct Settings {
     /// Know users by the tokens in this file, which `packhouse token` makes
     #[arg(long, env = "PACKHOUSE_TOKENS", value_name = "FILE")]
     pub(super) tokens: Option<PathBuf>,
+    /// Let the rules of this file say who may do what to which repository and ref; see
+    /// docs/ACCESS.md, and `packhouse access check`
+    #[arg(long, env = "PACKHOUSE_ACCESS", value_name = "FILE")]
+    pub(super) access: Option<PathBuf>,
     /// Know users by this header, if it comes from this machine or from one of the trusted
     /// proxies
     #[arg(long, env = "PACKHOUSE_TRUST_USER_HEADER", value_name = "NAME")]
@@ -171,6 +175,7 @@ impl Settings {
             &mut settings.root,
             &mut settings.htpasswd,
             &mut settings.tokens,
+            &mut settings.access,
             &mut settings.tls_cert,
             &mut settings.tls_key,
         ];
@@ -193,6 +198,7 @@ impl Settings {
             anonymous: self.anonymous.or(lower.anonymous),
             htpasswd: self.htpasswd.or(lower.htpasswd),
             tokens: self.tokens.or(lower.tokens),
+            access: self.access.or(lower.access),
             trust_user_header: self.trust_user_header.or(lower.trust_user_header),
             trust_forwarded_for: self.trust_forwarded_for.or(lower.trust_forwarded_for),
             trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
@@ -321,7 +327,7 @@ mod tests {
             .filter_map(|argument| argument.get_long().map(|long| (argument, long)))
             .filter(|(_, long)| *long != "help")
             .collect();
-        assert_eq!(settings.len(), 23);
+        assert_eq!(settings.len(), 24);
         for (argument, long) in settings {
             let name = long.replace('-', "_");
             let variable = format!("PACKHOUSE_{}", name.to_uppercase());
@@ -343,6 +349,7 @@ mod tests {
             anonymous = 'repository'
             htpasswd = 'users'
             tokens = 'tokens'
+            access = 'access'
             trust_user_header = 'X-User'
             trust_forwarded_for = true
             trusted_proxies = ['10.0.0.0/8', '::1']
@@ -365,6 +372,7 @@ mod tests {
         for path in [
             &mut from_file.htpasswd,
             &mut from_file.tokens,
+            &mut from_file.access,
             &mut from_file.tls_cert,
             &mut from_file.tls_key,
         ] {
@@ -379,6 +387,7 @@ mod tests {
             "--anonymous=repository",
             "--htpasswd=users",
             "--tokens=tokens",
+            "--access=access",
             "--trust-user-header=X-User",
             "--trust-forwarded-for=yes",
             "--trusted-proxies=10.0.0.0/8,::1",

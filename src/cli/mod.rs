@@ -3,6 +3,7 @@
 //! `receive-pack` keeps git's exit statuses: 0 once a report went out, 128 for anything fatal, 129
 //! for a usage error. Under the name `git-receive-pack` the binary is that command.
 
+mod access;
 mod config;
 mod limits;
 mod load;
@@ -15,6 +16,7 @@ mod who;
 
 use crate::model::PushId;
 use crate::repo::Environment;
+use access::AccessCommand;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use load::Load;
@@ -38,6 +40,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Access(AccessCommand),
     /// Prints the limits on pushes with their defaults, as docs/LIMITS.md has them.
     Limits,
     Load(Box<Load>),
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Ok(CommandLine { command: Command::ReceivePack(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Serve(command) }) => command.run(environment),
         Ok(CommandLine { command: Command::Load(command) }) => command.run(),
+        Ok(CommandLine { command: Command::Access(command) }) => command.run(),
         Ok(CommandLine { command: Command::Token(command) }) => command.run(),
         Ok(CommandLine { command: Command::Limits }) => limits::print(),
         Err(error) => {

@@ -151,6 +151,7 @@ impl ReceivePack {
             nonce_terms,
             input: &mut stdin,
             client: &mut client,
+            ref_rules: None,
             surplus: Surplus::Leave,
             completes_thin_packs: !self.reject_thin_pack_for_testing,
             cancel: CancelToken::new(),

@@ -2,7 +2,7 @@
 
 use super::config::{Durability, LogFormat, Settings};
 use super::{sweep, who};
-use crate::access::{Anonymous, Rules, Wishes};
+use crate::access::{Anonymous, Rules};
 use crate::http::{Bounds, Reloader, Server, ServerSettings, Tls};
 use crate::model::{Limits, UnpackLimit};
 use crate::receive::{Receiver, ReceiverSettings};
@@ -78,13 +78,9 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         .map_err(|error| format!("listen: '{listen}' is no address with a port: {error}"))?
         .collect();
     let authenticator = who::authenticator(settings)?;
-    let rules = Rules::decide(Wishes {
-        anonymous: settings.anonymous,
-        create_on_push: settings.create_on_push.map(|switch| switch.0),
-        authentication: authenticator.is_configured(),
-        loopback: addresses.iter().all(|address| address.ip().to_canonical().is_loopback()),
-    })
-    .map_err(|error| format!("listen = '{listen}': {error}"))?;
+    let is_public = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    let known = authenticator.is_configured();
+    let (access, rules) = who::rules(settings, known, listen, !is_public)?;
     let tls = match (&settings.tls_cert, &settings.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::open(certificate, key)?),
         (None, None) => None,
@@ -114,15 +110,17 @@ fn prepare(settings: &Settings, environment: Environment) -> Result<Prepared, Fa
         hooks_apart: true,
         packet_trace,
     })?;
-    let mut who_may_push = who_may_push(rules, authenticator.is_configured());
-    let is_public = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    let mut who_may_push = match &access {
+        Some(_) => "the access file says who may push".to_owned(),
+        None => who_may_push(rules, known),
+    };
     let takes_secrets = settings.htpasswd.is_some() || settings.tokens.is_some();
     if takes_secrets && tls.is_none() && is_public {
         who_may_push.push_str(PLAIN_PASSWORDS);
     }
     let log_format = settings.log_format.unwrap_or(LogFormat::Text);
     let settings =
-        ServerSettings { root, rules, authenticator, receiver, environment, tls, bounds };
+        ServerSettings { root, rules, authenticator, access, receiver, environment, tls, bounds };
     Ok(Prepared { addresses, settings, who_may_push, log_format })
 }
 
@@ -347,6 +345,12 @@ mod tests {
             (Settings { root: Some(file.clone()), ..base() }, "root"),
             (Settings { tls_cert: Some(file.clone()), ..base() }, "tls_key"),
             (Settings { htpasswd: Some("/nonexistent".into()), ..base() }, "password file"),
+            (Settings { tokens: Some("/nonexistent".into()), ..base() }, "token file"),
+            (Settings { access: Some("/nonexistent".into()), ..base() }, "access file"),
+            (
+                Settings { access: Some(file.clone()), anonymous: Some(Anonymous::Read), ..base() },
+                "exclude each other",
+            ),
             (Settings { trust_user_header: Some("a b".into()), ..base() }, "trust_user_header"),
             (Settings { trusted_proxies: Some(Vec::new()), ..base() }, "trusted_proxies"),
         ] {

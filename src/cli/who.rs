@@ -1,6 +1,7 @@
-//! From settings to the ways in which `packhouse serve` knows users.
+//! From settings to who may do what: the ways in which `packhouse serve` knows users, and the rules.
 
 use super::config::Settings;
+use crate::access::{AccessFile, Rules, Wishes};
 use crate::auth::{Authenticator, FollowedFile, ForwardedFor, Htpasswd, TrustedHeader, Ways};
 use std::error::Error;
 
@@ -36,4 +37,26 @@ pub(super) fn authenticator(settings: &Settings) -> Result<Authenticator, Failur
     };
     let forwarded_for = trusts_address.then_some(ForwardedFor { proxies });
     Ok(Authenticator::new(Ways { htpasswd, tokens, trusted_header, forwarded_for })?)
+}
+
+/// The access file, if there is one, and the rules beside it or instead of it. `listen` is what the
+/// operator said, `loopback` what that comes to.
+pub(super) fn rules(
+    settings: &Settings,
+    authentication: bool,
+    listen: &str,
+    loopback: bool,
+) -> Result<(Option<FollowedFile<AccessFile>>, Rules), Failure> {
+    let (anonymous, create) = (settings.anonymous, settings.create_on_push.map(|switch| switch.0));
+    let Some(path) = &settings.access else {
+        let wishes = Wishes { anonymous, create_on_push: create, authentication, loopback };
+        let rules =
+            Rules::decide(wishes).map_err(|error| format!("listen = '{listen}': {error}"))?;
+        return Ok((None, rules));
+    };
+    if anonymous.is_some() {
+        let text = "access and anonymous exclude each other: the access file has '@anonymous'";
+        return Err(text.into());
+    }
+    Ok((Some(FollowedFile::open(path)?), Rules::beside_access_file(create)))
 }

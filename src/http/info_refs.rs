@@ -6,7 +6,7 @@ use super::query::{Asked, asked_service};
 use super::reply::{self, Refusal};
 use super::route::RepositoryPath;
 use super::service::Service;
-use super::site::Site;
+use super::site::{Opened, Site};
 use super::upload_pack;
 use crate::model::CancelToken;
 use crate::receive::{ReceiveError, Target};
@@ -35,7 +35,7 @@ pub(super) async fn handle(
         Asked::Nothing => return Err(Refusal::Service { named: false }),
     };
     let admitted = site.admit(&parts, peer, service).await?;
-    let target = site.open(&place, service, &admitted).await?;
+    let Opened { target, .. } = site.open(&place, service, &admitted).await?;
     if parts.method == Method::HEAD {
         return Ok(reply::stream(service.advertisement_type(), Body::empty()));
     }

@@ -7,6 +7,7 @@
 //! What a push means is [`crate::receive`]'s business; fetches are handed to `git upload-pack`.
 //! The dumb protocol and Git LFS are not served.
 
+mod authorize;
 mod bridge;
 mod engine;
 mod environment;

@@ -13,7 +13,8 @@ use super::reply::{self, Refusal};
 use super::request_body::{DecodedBody, IncomingBody};
 use super::route::RepositoryPath;
 use super::service::Service;
-use super::site::Site;
+use super::site::{Opened, Site};
+use crate::access::RefRules;
 use crate::model::CancelToken;
 use crate::receive::{Client, Push, PushOutcome, Surplus, Target};
 use crate::repo::Environment;
@@ -30,6 +31,7 @@ struct Job {
     site: Arc<Site>,
     subject: Subject,
     target: Target,
+    ref_rules: Option<RefRules>,
     environment: Environment,
     encoding: Encoding,
     /// Whether the client wants to know how long each step took, and can read it.
@@ -58,13 +60,14 @@ async fn prepare(
     place: &RepositoryPath,
 ) -> Result<Job, Refusal> {
     let admitted = site.admit(parts, peer, Service::ReceivePack).await?;
-    let target = site.open(place, Service::ReceivePack, &admitted).await?;
+    let Opened { target, ref_rules } = site.open(place, Service::ReceivePack, &admitted).await?;
     let encoding = headers::readable(&parts.headers, Service::ReceivePack)
         .map_err(|error| Refusal::Media(error.to_string()))?;
     Ok(Job {
         site: Arc::clone(site),
         subject: admitted.subject(place),
         target,
+        ref_rules,
         environment: site.environment.of(&admitted.requester),
         encoding,
         tells_timing: headers::takes_trailers(&parts.headers),
@@ -125,6 +128,7 @@ impl Job {
             nonce_terms: nonce_terms(),
             input: &mut DecodedBody::new(self.encoding, reader),
             client: &mut client,
+            ref_rules: self.ref_rules,
             surplus: Surplus::Refuse,
             completes_thin_packs: true,
             cancel: self.cancel,

@@ -12,8 +12,8 @@ use super::site::Site;
 use super::stall::StallGuard;
 use super::stop::{Stage, StopControl, StopSignal};
 use super::tls::{HTTP_2, Tls};
-use crate::access::Rules;
-use crate::auth::Authenticator;
+use crate::access::{AccessFile, Rules};
+use crate::auth::{Authenticator, FollowedFile};
 use crate::receive::Receiver;
 use crate::repo::Environment;
 use axum::Router;
@@ -41,6 +41,8 @@ pub struct ServerSettings {
     pub rules: Rules,
     /// Who is who.
     pub authenticator: Authenticator,
+    /// Who may do what to which repository and ref; none for whatever the rules say.
+    pub access: Option<FollowedFile<AccessFile>>,
     /// Takes the pushes.
     pub receiver: Receiver,
     /// The process's environment, which requests inherit in part.
@@ -134,6 +136,7 @@ impl Server {
             root: Root::open(&settings.root)?,
             rules: settings.rules,
             authenticator: settings.authenticator,
+            access: settings.access,
             engine: Arc::new(settings.receiver),
             environment: BaseEnvironment::new(settings.environment),
             pushes: Arc::new(Semaphore::new(bounds.pushes_max)),

@@ -12,8 +12,8 @@ use super::reply::Refusal;
 use super::route::RepositoryPath;
 use super::service::Service;
 use super::stop::StopSignal;
-use crate::access::{Anonymous, Caller, Decision, Origin, Rules, Scope, Switches};
-use crate::auth::{Authenticator, Identity, TokenEntry};
+use crate::access::{AccessFile, Anonymous, Caller, Decision, Origin, RefRules, Rules, Switches};
+use crate::auth::{Authenticator, FollowedFile, Identity, TokenEntry};
 use crate::model::PushId;
 use crate::receive::Target;
 use crate::report::{Fault, OVERLOADED, Phase, with_causes};
@@ -32,6 +32,8 @@ pub(super) struct Site {
     pub(super) root: Root,
     pub(super) rules: Rules,
     pub(super) authenticator: Authenticator,
+    /// Who may do what to which repository and ref; none for whatever the rules say.
+    pub(super) access: Option<FollowedFile<AccessFile>>,
     pub(super) engine: Arc<dyn Engine>,
     pub(super) environment: BaseEnvironment,
     /// Permits for pushes.
@@ -49,13 +51,20 @@ pub(super) struct Site {
 }
 
 /// Somebody who may go on to ask for a repository.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Admitted {
     pub(super) requester: Requester,
     /// The token that the user came with.
-    token: Option<Arc<TokenEntry>>,
-    caller: Caller,
+    pub(super) token: Option<Arc<TokenEntry>>,
+    pub(super) caller: Caller,
     origin: Origin,
+}
+
+/// A repository that somebody may use, and how.
+pub(super) struct Opened {
+    pub(super) target: Target,
+    /// What a push may do to which refs.
+    pub(super) ref_rules: Option<RefRules>,
 }
 
 impl Site {
@@ -95,6 +104,9 @@ impl Site {
     /// Reads the files of users and rules again. Blocks.
     pub(super) fn reload(&self) {
         self.authenticator.reload();
+        if let Some(access) = &self.access {
+            access.reload();
+        }
     }
 
     /// Where the request comes from. If that decides, the other end of the connection must be a
@@ -113,53 +125,30 @@ impl Site {
         Patience::new(self.idle, self.stop.clone())
     }
 
-    /// Finds the repository and asks it for its own word.
+    /// Asks whether the caller may, finds the repository, and asks it for its own word.
     pub(super) async fn open(
         self: &Arc<Self>,
         place: &RepositoryPath,
         service: Service,
         admitted: &Admitted,
-    ) -> Result<Target, Refusal> {
-        Self::bound_by_token(place, service, admitted)?;
-        let site = Arc::clone(self);
-        let wanted = place.clone();
+    ) -> Result<Opened, Refusal> {
+        let (site, asker, wanted) = (Arc::clone(self), admitted.clone(), place.clone());
         let environment = self.environment.of(&admitted.requester);
-        let locating =
-            spawn_blocking(move || site.root.locate(site.engine.disk(), &wanted, &environment));
-        let located = locating.await.map_err(|_| bug())?;
-        let may_create = service == Service::ReceivePack
-            && self.rules.create_on_push
-            && admitted.token.as_ref().is_none_or(|token| token.grant.scope >= Scope::Create);
-        let (target, switches) = match located.map_err(|error| unusable(&error))? {
+        let locating = spawn_blocking(move || {
+            let authorized = site.authorize(&wanted, service, &asker)?;
+            let located = site.root.locate(site.engine.disk(), &wanted, &environment);
+            Ok((authorized, located.map_err(|error| unusable(&error))?))
+        });
+        let (authorized, located) = locating.await.map_err(|_| bug())??;
+        let (target, switches) = match located {
             Located::Existing(repository, switches) => (Target::Existing(repository), switches),
-            Located::Fresh(target) if may_create => (target, Switches::default()),
-            Located::Above if may_create => {
-                return Err(Refusal::RepositoriesBelow);
-            }
+            Located::Fresh(target) if authorized.may_create => (target, Switches::default()),
+            Located::Above if authorized.may_create => return Err(Refusal::RepositoriesBelow),
             Located::Fresh(_) | Located::Above | Located::Absent => return Err(Refusal::NotFound),
         };
         let Admitted { caller, origin, .. } = admitted;
         granted(self.rules.permit(*caller, service.operation(), *origin, switches))?;
-        Ok(target)
-    }
-
-    /// Turns away whoever came with a token that is not for this. A repository that the token does
-    /// not reach is none that its bearer may know of.
-    fn bound_by_token(
-        place: &RepositoryPath,
-        service: Service,
-        admitted: &Admitted,
-    ) -> Result<(), Refusal> {
-        let Some(token) = &admitted.token else { return Ok(()) };
-        if !token.grant.reaches(place.name(), &token.user) {
-            return Err(Refusal::NotFound);
-        }
-        if !token.grant.is_for(service.operation()) {
-            let (id, scope) = (&token.id, token.grant.scope);
-            let text = format!("token '{id}' is of scope {scope} and may not push");
-            return Err(Refusal::Forbidden(text));
-        }
-        Ok(())
+        Ok(Opened { target, ref_rules: authorized.ref_rules })
     }
 
     /// Waits for its turn, among as many as the server takes on at once.

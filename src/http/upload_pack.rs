@@ -13,7 +13,7 @@ use super::reply::{self, Refusal};
 use super::request_body::{DecodedBody, IncomingBody};
 use super::route::RepositoryPath;
 use super::service::Service;
-use super::site::Site;
+use super::site::{Opened, Site};
 use super::upload_pack_process::{First, UploadPack};
 use crate::model::CancelToken;
 use crate::receive::Target;
@@ -58,7 +58,7 @@ pub(super) async fn handle(
 ) -> Result<Response<Body>, (Refusal, Body)> {
     let prepared = async {
         let admitted = site.admit(&parts, peer, Service::UploadPack).await?;
-        let target = site.open(&place, Service::UploadPack, &admitted).await?;
+        let Opened { target, .. } = site.open(&place, Service::UploadPack, &admitted).await?;
         let encoding = headers::readable(&parts.headers, Service::UploadPack)
             .map_err(|error| Refusal::Media(error.to_string()))?;
         Ok((target, admitted.requester, encoding))

@@ -86,6 +86,8 @@ pub enum CommandStatus {
 /// compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RejectReason {
+    /// The server's access file gives no right to it; the text names the rule.
+    AccessDenied(String),
     /// Another command of an atomic push failed.
     AtomicPushFailure,
     /// The transaction of an atomic push failed.
@@ -192,7 +194,10 @@ impl fmt::Display for RejectReason {
             Self::WorkTreeNotRefreshed => "Up-to-date check failed",
             Self::WorkTreeNotUpdated => "Could not update working tree to new HEAD",
             Self::RefRefused(refusal) => return refusal.fmt(f),
-            Self::Internal(text) | Self::ProcReceiveRefused(text) | Self::Unsupported(text) => text,
+            Self::AccessDenied(text)
+            | Self::Internal(text)
+            | Self::ProcReceiveRefused(text)
+            | Self::Unsupported(text) => text,
         })
     }
 }

@@ -25,6 +25,7 @@ mod policy;
 mod proc_receive;
 mod proc_receive_refs;
 mod receiver;
+mod ref_access;
 mod ref_batches;
 mod ref_queue;
 mod ref_updates;
@@ -108,6 +109,7 @@ impl Receiver {
                 id: push.id,
                 environment: push.environment,
                 nonce_terms: push.nonce_terms,
+                ref_rules: push.ref_rules,
                 surplus: push.surplus,
                 completes_thin_packs: push.completes_thin_packs,
                 cancel: push.cancel,
@@ -143,12 +145,13 @@ impl Session<'_> {
         clock: &mut StepClock,
     ) -> Result<Verdict, ReceiveError> {
         self.compare_push_options();
+        let is_refused = self.judge_access();
         let contest = self.contest();
         let lost = self.glance_before_pack(contest.as_ref());
         clock.lap("queue");
         if self.request.expects_pack {
             // 5. Quarantine and snapshot; 6. and 7. both passes over the pack.
-            let is_of_use = lost.is_none() || self.settings.fsck.is_on();
+            let is_of_use = !is_refused && (lost.is_none() || self.settings.fsck.is_on());
             let unpacked = if is_of_use { self.unpack(input) } else { self.skim(input) };
             clock.lap("unpack");
             if let Err(error) = unpacked {
@@ -159,7 +162,8 @@ impl Session<'_> {
             }
         }
 
-        let committed = self.judge_and_commit(contest.as_ref(), lost, clock);
+        let committed =
+            if is_refused { Ok(()) } else { self.judge_and_commit(contest.as_ref(), lost, clock) };
         if let Err(error) = &committed {
             let text = error.client_text(self.id);
             self.channel.error(&text);

@@ -126,6 +126,14 @@ fn judge_new_value<F: Facts>(
         let error = format!("unpack should have generated {}, but I can't find it!", command.new);
         return Ok(judgement.refuse(RejectReason::BadPack, error));
     }
+    if let Some(denied) = settings.forward_only.get(&command.name)
+        && command.kind() == CommandKind::Update
+        && (name.starts_with(b"refs/tags/")
+            || facts.is_fast_forward(&command.old, &command.new)? != Some(true))
+    {
+        let reason = RejectReason::AccessDenied(denied.reason());
+        return Ok(judgement.refuse(reason, denied.to_string()));
+    }
     if settings.deny_non_fast_forwards
         && command.kind() == CommandKind::Update
         && name.starts_with(b"refs/heads/")

@@ -5,6 +5,7 @@ use super::ref_queue::RefQueue;
 use super::session::Opened;
 use super::settings::PushSettings;
 use super::{Client, NonceTerms, PacketTrace, ReceiveError, Surplus, advertise, identity, trace};
+use crate::access::RefRules;
 use crate::connectivity::commit_graph::CommitGraphCache;
 use crate::model::{
     ByteBudget, CancelToken, Dialect, HashKind, Limits, PushId, RefName, RefNameError, UnpackLimit,
@@ -98,6 +99,8 @@ pub struct Push<'a> {
     pub input: &'a mut dyn Read,
     /// The way back.
     pub client: &'a mut dyn Client,
+    /// What the pusher may do to which refs; none where only the repository has a say.
+    pub ref_rules: Option<RefRules>,
     /// What to do about bytes after the pack.
     pub surplus: Surplus,
     /// Whether missing bases of a thin pack are looked for in the repository.

@@ -10,6 +10,7 @@ use super::transaction_hook::TransactionHook;
 use super::work_tree_update::MovedWorkTree;
 use super::worktrees::CheckedOut;
 use super::{NonceTerms, ReceiveError, Receiver, Surplus, policy, worktrees};
+use crate::access::RefRules;
 use crate::hooks::{Hook, Hooks};
 use crate::ingest::Ingested;
 use crate::model::{CancelToken, Command, CommandStatus, ObjectId, PushId, RejectReason};
@@ -39,6 +40,7 @@ pub(super) struct Session<'a> {
     /// later hooks.
     pub(super) existed: Vec<bool>,
     pub(super) channel: Channel<'a>,
+    pub(super) ref_rules: Option<RefRules>,
     pub(super) surplus: Surplus,
     pub(super) completes_thin_packs: bool,
     pub(super) cancel: CancelToken,
@@ -82,6 +84,7 @@ pub(super) struct Circumstances {
     pub(super) id: PushId,
     pub(super) environment: Environment,
     pub(super) nonce_terms: NonceTerms,
+    pub(super) ref_rules: Option<RefRules>,
     pub(super) surplus: Surplus,
     pub(super) completes_thin_packs: bool,
     pub(super) cancel: CancelToken,
@@ -96,7 +99,7 @@ impl<'a> Session<'a> {
         circumstances: Circumstances,
     ) -> Result<Self, ReceiveError> {
         let Circumstances { id, environment, nonce_terms, .. } = circumstances;
-        let Circumstances { surplus, completes_thin_packs, cancel, .. } = circumstances;
+        let Circumstances { ref_rules, surplus, completes_thin_packs, cancel, .. } = circumstances;
         let settings = receiver.settings(&repository)?;
         settings.refuse_unsupported(Phase::Request)?;
         for warning in &settings.fsck.warnings {
@@ -127,6 +130,7 @@ impl<'a> Session<'a> {
             request,
             existed,
             channel,
+            ref_rules,
             surplus,
             completes_thin_packs,
             cancel,

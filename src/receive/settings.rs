@@ -6,11 +6,13 @@ use super::certificate::CertificateSettings;
 use super::fsck::FsckSettings;
 use super::maintenance::MaintenanceSettings;
 use super::proc_receive_refs::ProcReceiveRefs;
+use crate::access::AccessDenied;
 use crate::model::{Limit, UnpackLimit};
 use crate::refs::{HiddenRefs, LockTimeout, ReflogCreation};
 use crate::repo::{ConfigError, GitConfig};
 use crate::report::{Fault, Phase};
 use bstr::{BString, ByteSlice};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -50,6 +52,9 @@ pub(super) struct PushSettings {
     /// What the repository asks for and this version does not do, in words for the client.
     pub(super) unsupported: Option<String>,
     pub(super) proc_receive_refs: ProcReceiveRefs,
+    /// Refs that the pusher may move forward only, by the server's access file: with the reason.
+    /// No configuration has them.
+    pub(super) forward_only: HashMap<BString, AccessDenied>,
 }
 
 /// The values of `receive.denyCurrentBranch` and `receive.denyDeleteCurrent`.
@@ -119,6 +124,7 @@ impl PushSettings {
             fsck,
             maintenance: MaintenanceSettings::read(config)?,
             keep_alive: keep_alive(config)?,
+            forward_only: HashMap::new(),
             proc_receive_refs: ProcReceiveRefs::new(
                 config
                     .strings("receive.procreceiverefs")?

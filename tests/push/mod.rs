@@ -1,5 +1,6 @@
 //! The stock git client against a real server.
 
+mod authorization;
 mod basics;
 mod by_gix;
 mod credentials;

@@ -92,6 +92,7 @@ impl Local {
             nonce_terms: NonceTerms::now(".", true),
             input,
             client: &mut heard,
+            ref_rules: None,
             surplus: Surplus::Refuse,
             completes_thin_packs: true,
             cancel: CancelToken::new(),
