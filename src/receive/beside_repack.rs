@@ -9,7 +9,7 @@
 use super::ReceiveError;
 use super::session::Session;
 use crate::ingest::{self, IngestOptions, Surplus};
-use crate::model::{CommandStatus, ObjectId, RejectReason, UnpackLimit};
+use crate::model::{CancelToken, CommandStatus, ObjectId, RejectReason, UnpackLimit};
 use crate::pack::stream::{PackStream, WholeObject};
 use crate::repo::{LooseReader, Migrated, Quarantine, loose_path};
 use crate::report::Phase;
@@ -88,9 +88,11 @@ impl Session<'_> {
         };
         let share = self.receiver.push_memory.owned_share();
         let snapshot = &self.snapshot;
-        let ingested =
-            ingest::ingest(&mut pack, snapshot, &destination, &options, &self.cancel, share)
-                .map_err(|error| internal(error.into()))?;
+        // Not the push's: once a ref has moved, neither a client that has gone nor a server that is
+        // to stop may leave it without its objects.
+        let cancel = CancelToken::new();
+        let ingested = ingest::ingest(&mut pack, snapshot, &destination, &options, &cancel, share)
+            .map_err(|error| internal(error.into()))?;
         drop(pack);
         for file in ingested.files {
             quarantine.adopt(file).map_err(|error| internal(error.into()))?;

@@ -101,7 +101,7 @@ impl Session<'_> {
             absent.iter().any(|id| migrated.loose.binary_search(id).is_ok())
         });
         if was_loose && self.store_again_as_pack().is_ok() {
-            absent.clear();
+            absent = self.not_in_place(absent)?;
         }
         if !absent.is_empty() {
             // Not where it was put: a repack may have put it elsewhere since.

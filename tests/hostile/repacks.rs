@@ -53,6 +53,27 @@ fn loose_objects_that_were_pruned_while_their_ref_moved_are_stored_again() {
     }
 }
 
+/// Neither a client that goes away nor a server that is to stop may cost a ref its objects.
+#[test]
+fn objects_are_stored_again_although_the_push_is_called_off_meanwhile() {
+    let scene = scene(100);
+    let body = "[ $1 = prepared ] || exit 0; git prune --expire=now; touch pruned; \
+                while [ ! -e cancelled ]; do sleep 0.01; done";
+    hook(&scene, "reference-transaction", body);
+    let answer = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !scene.repository.join("pruned").exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            scene.local.cancel.cancel();
+            fs::write(scene.repository.join("cancelled"), "").unwrap();
+        });
+        scene.answer(&two_refs(&scene, true))
+    });
+    answer.assert_all_ok();
+    git::assert_sound(&scene.repository);
+}
+
 #[test]
 fn what_was_pruned_while_its_ref_moved_and_is_in_no_memory_is_told() {
     let scene = scene(100);

@@ -4,7 +4,6 @@
 use super::raw::{Request, Response};
 use super::server::Server;
 use crate::support::git;
-use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -53,18 +52,6 @@ fn with_tokens() -> Server {
     server
 }
 
-/// Has the server read its files again, and waits until it has.
-fn hang_up(server: &Server, expected: &str) -> String {
-    let before = server.log().matches(expected).count();
-    server.signal(Signal::HUP);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while server.log().matches(expected).count() == before {
-        assert!(Instant::now() < deadline, "no '{expected}' in:\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    server.log()
-}
-
 #[test]
 fn passwords_of_every_scheme_open_the_door() {
     let write = |directory: &Path| fs::write(directory.join("users"), USERS).unwrap();
@@ -100,12 +87,12 @@ fn a_broken_password_file_keeps_the_old_one_and_the_log_says_so() {
     server.init("x.git");
     let users = server.directory().join("users");
     fs::write(&users, "ann:plain\n").unwrap();
-    let log = hang_up(&server, "going on with what was read before");
+    let log = server.hang_up("going on with what was read before");
     assert!(log.contains("line 1: the password of user 'ann' is of scheme"), "{log}");
     assert_eq!(discovery().user("ann", "secret").send(&server).status, 200);
     let hash = bcrypt::hash("new", 4).unwrap();
     fs::write(&users, format!("ann:{hash}\n")).unwrap();
-    hang_up(&server, "read anew");
+    server.hang_up("read anew");
     assert_eq!(discovery().user("ann", "new").send(&server).status, 200);
     assert_challenged(&discovery().user("ann", "secret").send(&server));
 }
@@ -118,7 +105,7 @@ fn a_token_is_shown_once_and_works_as_bearer_and_as_password() {
     assert!(secret.starts_with("pht_") && !secret.contains('\n'), "{secret}");
     let file = fs::read_to_string(directory.join("tokens")).unwrap();
     assert!(file.starts_with("# nothing yet\nci ann write 2") && !file.contains(&secret), "{file}");
-    hang_up(&server, "token file");
+    server.hang_up("token file");
     let bearer = format!("Bearer {secret}");
     assert_eq!(discovery().header("Authorization", &bearer).send(&server).status, 200);
     assert_eq!(discovery().user("ann", &secret).send(&server).status, 200);
@@ -131,7 +118,7 @@ fn a_token_is_shown_once_and_works_as_bearer_and_as_password() {
     assert!(!server.log().contains(&secret));
 
     text(&token(directory, &["revoke", "ci"]));
-    hang_up(&server, "token file");
+    server.hang_up("token file");
     assert_challenged(&discovery().user("ann", &secret).send(&server));
     assert!(!token(directory, &["revoke", "ci"]).status.success());
 }
@@ -146,7 +133,7 @@ fn a_token_goes_no_further_than_its_scope_its_repositories_and_its_end() {
     let of_web = make(&["--repository=web/*"]);
     let creates = make(&["--scope=create"]);
     let over = make(&["--expires=2001-01-01"]);
-    hang_up(&server, "token file");
+    server.hang_up("token file");
 
     assert_eq!(fetch("x.git").user("ann", &reads).send(&server).status, 200);
     let refused = discovery().user("ann", &reads).send(&server);

@@ -151,9 +151,22 @@ impl Server {
 
     /// Waits until the log contains `words`, and gives all of it.
     pub fn wait_for_log(&self, words: &str) -> String {
+        self.wait_for_log_beyond(0, words)
+    }
+
+    /// Has the server read its files again, waits until the log contains `words` once more, and
+    /// gives all of it.
+    pub fn hang_up(&self, words: &str) -> String {
+        let before = self.log().matches(words).count();
+        self.signal(Signal::HUP);
+        self.wait_for_log_beyond(before, words)
+    }
+
+    /// Waits until the log contains `words` more often than `before`.
+    fn wait_for_log_beyond(&self, before: usize, words: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut text = self.log.text.lock().unwrap();
-        while !text.0.contains(words) {
+        while text.0.matches(words).count() <= before {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero() && !text.1, "no '{words}' in the log:\n{}", text.0);
             text = self.log.grown.wait_timeout(text, left).unwrap().0;

@@ -5,7 +5,6 @@ use super::work::Work;
 use crate::http::raw::{Request, Response};
 use crate::http::server::Server;
 use crate::support::git;
-use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -70,14 +69,7 @@ fn discover(server: &Server, user: Option<&str>, repository: &str, service: &str
 
 fn reload(server: &Server, text: &str, expected: &str) -> String {
     fs::write(server.directory().join("access.conf"), text).unwrap();
-    let before = server.log().matches(expected).count();
-    server.signal(Signal::HUP);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while server.log().matches(expected).count() == before {
-        assert!(Instant::now() < deadline, "no '{expected}' in:\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    server.log()
+    server.hang_up(expected)
 }
 
 #[test]

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct Local {
     pub receiver: Receiver,
     pub environment: Environment,
+    /// What calls off its pushes.
+    pub cancel: CancelToken,
 }
 
 /// What came back to the client.
@@ -72,7 +74,7 @@ impl Local {
         environment.set("GIT_COMMITTER_NAME", "C O Mitter");
         environment.set("GIT_COMMITTER_EMAIL", "committer@example.com");
         environment.set("GIT_COMMITTER_DATE", "1700000000 +0000");
-        Self { receiver, environment }
+        Self { receiver, environment, cancel: CancelToken::new() }
     }
 
     /// Pushes whole bytes.
@@ -95,7 +97,7 @@ impl Local {
             ref_rules: None,
             surplus: Surplus::Refuse,
             completes_thin_packs: true,
-            cancel: CancelToken::new(),
+            cancel: self.cancel.clone(),
         });
         (outcome, heard)
     }
